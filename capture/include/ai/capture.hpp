@@ -1,0 +1,39 @@
+#pragma once
+
+#include "ai/executable.hpp"
+#include "ai/program.hpp"
+#include "ai/status.hpp"
+
+namespace ai {
+
+/// How candidates are chosen.
+enum class Tuning {
+  Off,      ///< table order: the first candidate that applies and passes its check
+  Measure,  ///< every candidate is timed in graph replays on scratch operands; user data is not
+            ///< touched
+};
+
+struct CaptureOptions {
+  Target target = Target::Auto;  ///< Auto: CUDA for Device::CUDA tensors, Host for Device::CPU
+  Tuning tuning = Tuning::Measure;
+  double tuning_budget_s =
+      2.0;  ///< wall time for measuring; what is not timed by then keeps table order
+  int capture_retries = 3;  ///< how often a capture broken by another thread is begun again
+};
+
+/// Chooses candidates, plans one workspace, records every step into one CUDA graph and instantiates
+/// it; or, on the host target, prepares the same program for the CPU. May be called while the
+/// caller captures another stream: it leaves that capture alone. Operand memory must exist, its
+/// contents are neither read nor written. The program and its plans may die afterwards; operand
+/// memory must outlive the executable.
+/// Errors: DeviceMismatch (target against tensors, or a pointer that CUDA places elsewhere),
+/// Invalid (empty program, user step without a function for the target), OutOfMemory, Unsupported
+/// (no GPU, no driver, library missing), CaptureInvalidated, CudaError, and whatever a user step
+/// returns.
+[[nodiscard]] Result<Executable> capture(const Program& program,
+                                         const CaptureOptions& options = {}) noexcept;
+
+/// Whether programs can be captured for `target` here, and if not why. Auto asks for CUDA.
+[[nodiscard]] Status target_available(Target target) noexcept;
+
+}  // namespace ai

@@ -1,0 +1,73 @@
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+namespace ai::cuda {
+
+/// Every runtime function the library calls. Nothing else in the project names a cuda* function
+/// (CUB's own launches excepted), so a test can replace any of them and fail or count its calls.
+struct Api {
+  // errors, versions, device
+  decltype(&::cudaGetLastError) get_last_error;
+  decltype(&::cudaGetErrorName) get_error_name;
+  decltype(&::cudaGetErrorString) get_error_string;
+  decltype(&::cudaRuntimeGetVersion) runtime_get_version;
+  decltype(&::cudaDriverGetVersion) driver_get_version;
+  decltype(&::cudaGetDeviceCount) get_device_count;
+  decltype(&::cudaGetDevice) get_device;
+  decltype(&::cudaSetDevice) set_device;
+  decltype(&::cudaDeviceGetAttribute) device_get_attribute;
+  decltype(&::cudaPointerGetAttributes) pointer_get_attributes;
+
+  // memory
+  decltype(&::cudaMemPoolCreate) mem_pool_create;
+  decltype(&::cudaMemPoolDestroy) mem_pool_destroy;
+  decltype(&::cudaMemPoolTrimTo) mem_pool_trim_to;
+  decltype(&::cudaMallocFromPoolAsync) malloc_from_pool_async;
+  decltype(&::cudaFreeAsync) free_async;
+  decltype(&::cudaMemGetInfo) mem_get_info;
+  decltype(&::cudaMemcpyAsync) memcpy_async;
+  decltype(&::cudaMemsetAsync) memset_async;
+  decltype(&::cudaMemset2DAsync) memset_2d_async;
+
+  // streams and events
+  decltype(&::cudaStreamCreateWithFlags) stream_create_with_flags;
+  decltype(&::cudaStreamDestroy) stream_destroy;
+  decltype(&::cudaStreamSynchronize) stream_synchronize;
+  decltype(&::cudaStreamIsCapturing) stream_is_capturing;
+  decltype(&::cudaEventCreateWithFlags) event_create_with_flags;
+  decltype(&::cudaEventDestroy) event_destroy;
+  decltype(&::cudaEventRecord) event_record;
+  decltype(&::cudaEventSynchronize) event_synchronize;
+  decltype(&::cudaEventElapsedTime) event_elapsed_time;
+
+  // capture
+  decltype(&::cudaThreadExchangeStreamCaptureMode) thread_exchange_stream_capture_mode;
+  decltype(&::cudaStreamBeginCaptureToGraph) stream_begin_capture_to_graph;
+  decltype(&::cudaStreamGetCaptureInfo) stream_get_capture_info;
+  decltype(&::cudaStreamEndCapture) stream_end_capture;
+
+  // graphs
+  decltype(&::cudaGraphCreate) graph_create;
+  decltype(&::cudaGraphDestroy) graph_destroy;
+  decltype(&::cudaGraphGetNodes) graph_get_nodes;
+  decltype(&::cudaGraphGetEdges) graph_get_edges;
+  decltype(&::cudaGraphNodeGetType) graph_node_get_type;
+  decltype(&::cudaGraphInstantiate) graph_instantiate;
+  decltype(&::cudaGraphUpload) graph_upload;
+  decltype(&::cudaGraphLaunch) graph_launch;
+  decltype(&::cudaGraphExecDestroy) graph_exec_destroy;
+  decltype(&::cudaUserObjectCreate) user_object_create;
+  decltype(&::cudaUserObjectRelease) user_object_release;
+  decltype(&::cudaGraphRetainUserObject) graph_retain_user_object;
+
+  // kernels
+  decltype(&::cudaLaunchKernelExC) launch_kernel_ex;
+  decltype(&::cudaFuncGetAttributes) func_get_attributes;
+};
+
+/// The functions of the CUDA runtime this library is linked with. Needs no driver to exist: without
+/// one the functions return cudaErrorInsufficientDriver or cudaErrorNoDevice.
+[[nodiscard]] const Api& runtime_api() noexcept;
+
+}  // namespace ai::cuda

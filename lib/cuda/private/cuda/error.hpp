@@ -1,0 +1,21 @@
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include "ai/status.hpp"
+#include "cuda/api.hpp"
+
+namespace ai::cuda {
+
+/// Turns the return code of `call` ("cudaGraphInstantiate") into a Status, and takes the error out
+/// of the thread's last-error slot: it was ours and is now reported. Ok costs nothing.
+/// cudaErrorMemoryAllocation -> OutOfMemory; the capture errors -> CaptureInvalidated; no device or
+/// driver -> Unsupported; everything else -> CudaError. The message names call, code and text; an
+/// error that has corrupted the context says that it is sticky and may stem from earlier work.
+[[nodiscard]] Status to_status(const Api& api, cudaError_t code, const char* call) noexcept;
+
+}  // namespace ai::cuda
+
+/// Calls `api.function(...)`, returns from the enclosing function on failure.
+#define AI_CUDA_RETURN_IF_ERROR(api, function, ...) \
+  AI_RETURN_IF_ERROR(::ai::cuda::to_status((api), (api).function(__VA_ARGS__), #function))
