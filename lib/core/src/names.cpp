@@ -7,36 +7,21 @@ namespace ai {
 
 const char* to_string(StatusCode code) noexcept {
   switch (code) {
-    case StatusCode::Ok:
-      return "Ok";
-    case StatusCode::Invalid:
-      return "Invalid";
-    case StatusCode::Unsupported:
-      return "Unsupported";
-    case StatusCode::MissingInput:
-      return "MissingInput";
-    case StatusCode::MissingOutput:
-      return "MissingOutput";
-    case StatusCode::DeviceMismatch:
-      return "DeviceMismatch";
-    case StatusCode::DtypeMismatch:
-      return "DtypeMismatch";
-    case StatusCode::LayoutMismatch:
-      return "LayoutMismatch";
-    case StatusCode::ShapeMismatch:
-      return "ShapeMismatch";
-    case StatusCode::StrideMismatch:
-      return "StrideMismatch";
-    case StatusCode::Overlap:
-      return "Overlap";
-    case StatusCode::OutOfMemory:
-      return "OutOfMemory";
-    case StatusCode::CaptureActive:
-      return "CaptureActive";
-    case StatusCode::CaptureInvalidated:
-      return "CaptureInvalidated";
-    case StatusCode::CudaError:
-      return "CudaError";
+    case StatusCode::Ok: return "Ok";
+    case StatusCode::Invalid: return "Invalid";
+    case StatusCode::Unsupported: return "Unsupported";
+    case StatusCode::MissingInput: return "MissingInput";
+    case StatusCode::MissingOutput: return "MissingOutput";
+    case StatusCode::DeviceMismatch: return "DeviceMismatch";
+    case StatusCode::DtypeMismatch: return "DtypeMismatch";
+    case StatusCode::LayoutMismatch: return "LayoutMismatch";
+    case StatusCode::ShapeMismatch: return "ShapeMismatch";
+    case StatusCode::StrideMismatch: return "StrideMismatch";
+    case StatusCode::Overlap: return "Overlap";
+    case StatusCode::OutOfMemory: return "OutOfMemory";
+    case StatusCode::CaptureActive: return "CaptureActive";
+    case StatusCode::CaptureInvalidated: return "CaptureInvalidated";
+    case StatusCode::CudaError: return "CudaError";
   }
   return "unknown";
 }
@@ -53,16 +38,11 @@ const char* to_string(Device device) noexcept {
 
 const char* to_string(DType dtype) noexcept {
   switch (dtype) {
-    case DType::F32:
-      return "F32";
-    case DType::F16:
-      return "F16";
-    case DType::BF16:
-      return "BF16";
-    case DType::I32:
-      return "I32";
-    case DType::I8:
-      return "I8";
+    case DType::F32: return "F32";
+    case DType::F16: return "F16";
+    case DType::BF16: return "BF16";
+    case DType::I32: return "I32";
+    case DType::I8: return "I8";
   }
   return "unknown";
 }
@@ -74,51 +54,35 @@ const char* to_string(Layout layout) noexcept {
 std::size_t size_of(DType dtype) noexcept {
   switch (dtype) {
     case DType::F32:
-    case DType::I32:
-      return 4;
+    case DType::I32: return 4;
     case DType::F16:
-    case DType::BF16:
-      return 2;
-    case DType::I8:
-      return 1;
+    case DType::BF16: return 2;
+    case DType::I8: return 1;
   }
   return 0;
 }
 
 const char* to_string(BiasKind kind) noexcept {
   switch (kind) {
-    case BiasKind::None:
-      return "None";
-    case BiasKind::Scalar:
-      return "Scalar";
-    case BiasKind::PerN:
-      return "PerN";
-    case BiasKind::PerM:
-      return "PerM";
+    case BiasKind::None: return "None";
+    case BiasKind::Scalar: return "Scalar";
+    case BiasKind::PerN: return "PerN";
+    case BiasKind::PerM: return "PerM";
   }
   return "unknown";
 }
 
 const char* to_string(ActKind kind) noexcept {
   switch (kind) {
-    case ActKind::None:
-      return "None";
-    case ActKind::ReLU:
-      return "ReLU";
-    case ActKind::LeakyReLU:
-      return "LeakyReLU";
-    case ActKind::ELU:
-      return "ELU";
-    case ActKind::GELU:
-      return "GELU";
-    case ActKind::GELUTanh:
-      return "GELUTanh";
-    case ActKind::SiLU:
-      return "SiLU";
-    case ActKind::Sigmoid:
-      return "Sigmoid";
-    case ActKind::Tanh:
-      return "Tanh";
+    case ActKind::None: return "None";
+    case ActKind::ReLU: return "ReLU";
+    case ActKind::LeakyReLU: return "LeakyReLU";
+    case ActKind::ELU: return "ELU";
+    case ActKind::GELU: return "GELU";
+    case ActKind::GELUTanh: return "GELUTanh";
+    case ActKind::SiLU: return "SiLU";
+    case ActKind::Sigmoid: return "Sigmoid";
+    case ActKind::Tanh: return "Tanh";
   }
   return "unknown";
 }

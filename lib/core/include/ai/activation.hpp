@@ -112,24 +112,15 @@ AI_HOST_DEVICE inline T derivative(T z, T slope) {
 template <typename F>
 auto dispatch(ActKind kind, F&& f) {
   switch (kind) {
-    case ActKind::ReLU:
-      return f.template operator()<ActKind::ReLU>();
-    case ActKind::LeakyReLU:
-      return f.template operator()<ActKind::LeakyReLU>();
-    case ActKind::ELU:
-      return f.template operator()<ActKind::ELU>();
-    case ActKind::GELU:
-      return f.template operator()<ActKind::GELU>();
-    case ActKind::GELUTanh:
-      return f.template operator()<ActKind::GELUTanh>();
-    case ActKind::SiLU:
-      return f.template operator()<ActKind::SiLU>();
-    case ActKind::Sigmoid:
-      return f.template operator()<ActKind::Sigmoid>();
-    case ActKind::Tanh:
-      return f.template operator()<ActKind::Tanh>();
-    case ActKind::None:
-      break;
+    case ActKind::ReLU: return f.template operator()<ActKind::ReLU>();
+    case ActKind::LeakyReLU: return f.template operator()<ActKind::LeakyReLU>();
+    case ActKind::ELU: return f.template operator()<ActKind::ELU>();
+    case ActKind::GELU: return f.template operator()<ActKind::GELU>();
+    case ActKind::GELUTanh: return f.template operator()<ActKind::GELUTanh>();
+    case ActKind::SiLU: return f.template operator()<ActKind::SiLU>();
+    case ActKind::Sigmoid: return f.template operator()<ActKind::Sigmoid>();
+    case ActKind::Tanh: return f.template operator()<ActKind::Tanh>();
+    case ActKind::None: break;
   }
   return f.template operator()<ActKind::None>();
 }
