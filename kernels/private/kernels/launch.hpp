@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "ai/status.hpp"
+#include "ai/step.hpp"
+#include "cuda/api.hpp"
+
+namespace ai::kernels {
+
+/// Blocks along x (up to 2^31 - 1; rows of a matrix never go to y or z, which end at 65535),
+/// threads per block and dynamic shared memory.
+struct LaunchShape {
+  std::int64_t blocks = 1;
+  int threads = 256;
+  std::size_t shared_bytes = 0;
+};
+
+/// Puts `kernel` on `stream`; `arguments` holds the address of each parameter. Zero blocks launch
+/// nothing. A refused launch is returned.
+[[nodiscard]] Status launch(const cuda::Api& api, const void* kernel, const LaunchShape& shape,
+                            Stream stream, void** arguments) noexcept;
+
+/// As above, with the arguments converted to the kernel's own parameter types.
+template <typename... Parameters>
+[[nodiscard]] Status launch(const cuda::Api& api, void (*kernel)(Parameters...),
+                            const LaunchShape& shape, Stream stream,
+                            std::type_identity_t<Parameters>... arguments) noexcept {
+  void* addresses[] = {const_cast<std::remove_const_t<Parameters>*>(&arguments)...};
+  return launch(api, reinterpret_cast<const void*>(kernel), shape, stream, addresses);
+}
+
+/// Loads the module of `kernel` on the current device, so that no launch has to: loading is not
+/// allowed during a capture.
+[[nodiscard]] Status load(const cuda::Api& api, const void* kernel) noexcept;
+
+template <typename... Parameters>
+[[nodiscard]] Status load(const cuda::Api& api, void (*kernel)(Parameters...)) noexcept {
+  return load(api, reinterpret_cast<const void*>(kernel));
+}
+
+/// ceil(work / per_block), at least 1 where there is work, at most `limit` (the kernel strides over
+/// the rest).
+[[nodiscard]] constexpr std::int64_t blocks_for(std::int64_t work, std::int64_t per_block,
+                                                std::int64_t limit) noexcept {
+  const std::int64_t wanted = work / per_block + (work % per_block != 0 ? 1 : 0);
+  return wanted < limit ? wanted : limit;
+}
+
+}  // namespace ai::kernels
