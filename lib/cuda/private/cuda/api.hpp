@@ -2,10 +2,13 @@
 
 #include <cuda_runtime_api.h>
 
+#include <cstddef>
+
 namespace ai::cuda {
 
 /// Every runtime function the library calls. Nothing else in the project names a cuda* function
 /// (CUB's own launches excepted), so a test can replace any of them and fail or count its calls.
+/// Types are spelled out where cuda_runtime.h overloads the name in C++.
 struct Api {
   // errors, versions, device
   decltype(&::cudaGetLastError) get_last_error;
@@ -23,7 +26,7 @@ struct Api {
   decltype(&::cudaMemPoolCreate) mem_pool_create;
   decltype(&::cudaMemPoolDestroy) mem_pool_destroy;
   decltype(&::cudaMemPoolTrimTo) mem_pool_trim_to;
-  decltype(&::cudaMallocFromPoolAsync) malloc_from_pool_async;
+  cudaError_t (*malloc_from_pool_async)(void**, std::size_t, cudaMemPool_t, cudaStream_t);
   decltype(&::cudaFreeAsync) free_async;
   decltype(&::cudaMemGetInfo) mem_get_info;
   decltype(&::cudaMemcpyAsync) memcpy_async;
@@ -53,17 +56,17 @@ struct Api {
   decltype(&::cudaGraphGetNodes) graph_get_nodes;
   decltype(&::cudaGraphGetEdges) graph_get_edges;
   decltype(&::cudaGraphNodeGetType) graph_node_get_type;
-  decltype(&::cudaGraphInstantiate) graph_instantiate;
+  cudaError_t (*graph_instantiate)(cudaGraphExec_t*, cudaGraph_t, unsigned long long);
   decltype(&::cudaGraphUpload) graph_upload;
   decltype(&::cudaGraphLaunch) graph_launch;
   decltype(&::cudaGraphExecDestroy) graph_exec_destroy;
-  decltype(&::cudaUserObjectCreate) user_object_create;
+  cudaError_t (*user_object_create)(cudaUserObject_t*, void*, cudaHostFn_t, unsigned, unsigned);
   decltype(&::cudaUserObjectRelease) user_object_release;
   decltype(&::cudaGraphRetainUserObject) graph_retain_user_object;
 
   // kernels
   decltype(&::cudaLaunchKernelExC) launch_kernel_ex;
-  decltype(&::cudaFuncGetAttributes) func_get_attributes;
+  cudaError_t (*func_get_attributes)(cudaFuncAttributes*, const void*);
 };
 
 /// The functions of the CUDA runtime this library is linked with. Needs no driver to exist: without

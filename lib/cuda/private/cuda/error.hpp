@@ -7,7 +7,8 @@
 
 namespace ai::cuda {
 
-/// Turns the return code of `call` ("cudaGraphInstantiate") into a Status, and takes the error out
+/// Turns the return code of `call` ("cudaGraphInstantiate", or the table's name for it,
+/// "graph_instantiate") into a Status, and takes the error out
 /// of the thread's last-error slot: it was ours and is now reported. Ok costs nothing.
 /// cudaErrorMemoryAllocation -> OutOfMemory; the capture errors -> CaptureInvalidated; no device or
 /// driver -> Unsupported; everything else -> CudaError. The message names call, code and text; an

@@ -36,6 +36,7 @@ class CaptureModeGuard {
  private:
   const Api& api_;
   cudaStreamCaptureMode previous_;
+  bool restore_ = false;
 };
 
 }  // namespace ai::cuda

@@ -1,0 +1,163 @@
+#include <map>
+#include <mutex>
+#include <new>
+#include <string>
+
+#include "cuda/error.hpp"
+#include "cuda/guards.hpp"
+#include "cuda/owners.hpp"
+
+namespace ai::cuda {
+
+class DeviceMemory::Pool {
+ public:
+  Pool(const Api& api, int device) noexcept : api_(api), device_(device) {}
+  Pool(const Pool&) = delete;
+  Pool& operator=(const Pool&) = delete;
+  ~Pool() {
+    const CaptureModeGuard relaxed(api_);
+    stream_.reset();
+    if (pool_ != nullptr) ignore(api_.mem_pool_destroy(pool_));
+  }
+
+  /// The pool of (api, device), made where nobody holds one. Precondition: `device` is current.
+  static Result<std::shared_ptr<Pool>> acquire(const Api& api, int device);
+
+  Result<void*> allocate(std::size_t bytes);
+  void free(void* data) noexcept;
+
+ private:
+  struct Registry {
+    std::mutex mutex;
+    std::map<std::pair<const Api*, int>, std::weak_ptr<Pool>> pools;
+  };
+  // Never destroyed: memory may be owned by objects of static lifetime.
+  static Registry& registry() {
+    static Registry& instance = *new Registry;
+    return instance;
+  }
+
+  Status create() noexcept;
+  Status out_of_memory(std::size_t bytes) const;
+  void ignore(cudaError_t code) const noexcept {
+    if (code != cudaSuccess) (void)api_.get_last_error();
+  }
+
+  const Api& api_;
+  const int device_;
+  OwnedStream stream_;
+  cudaMemPool_t pool_ = nullptr;
+};
+
+Result<std::shared_ptr<DeviceMemory::Pool>> DeviceMemory::Pool::acquire(const Api& api,
+                                                                        int device) {
+  Registry& all = registry();
+  const std::scoped_lock lock(all.mutex);
+  std::erase_if(all.pools, [](const auto& entry) { return entry.second.expired(); });
+  std::weak_ptr<Pool>& entry = all.pools[{&api, device}];
+  if (std::shared_ptr<Pool> existing = entry.lock()) return existing;
+  auto made = std::make_shared<Pool>(api, device);
+  AI_RETURN_IF_ERROR(made->create());
+  entry = made;
+  return made;
+}
+
+Status DeviceMemory::Pool::create() noexcept {
+  Result<OwnedStream> stream = make_stream(api_);
+  if (!stream) return stream.status();
+  stream_ = std::move(*stream);
+  cudaMemPoolProps props{};
+  props.allocType = cudaMemAllocationTypePinned;
+  props.handleTypes = cudaMemHandleTypeNone;
+  props.location.type = cudaMemLocationTypeDevice;
+  props.location.id = device_;
+  AI_CUDA_RETURN_IF_ERROR(api_, mem_pool_create, &pool_, &props);
+  return {};
+}
+
+Result<void*> DeviceMemory::Pool::allocate(std::size_t bytes) {
+  void* data = nullptr;
+  const cudaError_t code = api_.malloc_from_pool_async(&data, bytes, pool_, stream_.get());
+  if (code == cudaErrorMemoryAllocation) {
+    ignore(code);
+    return out_of_memory(bytes);
+  }
+  AI_RETURN_IF_ERROR(to_status(api_, code, "cudaMallocFromPoolAsync"));
+  Status ready = to_status(api_, api_.stream_synchronize(stream_.get()), "cudaStreamSynchronize");
+  if (!ready.ok()) {
+    ignore(api_.free_async(data, stream_.get()));
+    return ready;
+  }
+  return data;
+}
+
+Status DeviceMemory::Pool::out_of_memory(std::size_t bytes) const {
+  std::string message = std::to_string(bytes) + " bytes of memory were asked for on device " +
+                        std::to_string(device_);
+  std::size_t free = 0;
+  std::size_t total = 0;
+  const cudaError_t code = api_.mem_get_info(&free, &total);
+  ignore(code);
+  if (code == cudaSuccess) {
+    message +=
+        ", which has " + std::to_string(free) + " of its " + std::to_string(total) + " bytes free";
+  }
+  return {StatusCode::OutOfMemory, std::move(message)};
+}
+
+void DeviceMemory::Pool::free(void* data) noexcept {
+  const CaptureModeGuard relaxed(api_);
+  const DeviceGuard guard(api_, device_);
+  // The device is out of reach when the process is ending and the driver has gone first.
+  if (!guard.status().ok()) return;
+  ignore(api_.free_async(data, stream_.get()));
+  ignore(api_.stream_synchronize(stream_.get()));
+  ignore(api_.mem_pool_trim_to(pool_, 0));
+}
+
+DeviceMemory::DeviceMemory(DeviceMemory&& other) noexcept
+    : pool_(std::move(other.pool_)),
+      data_(std::exchange(other.data_, nullptr)),
+      bytes_(std::exchange(other.bytes_, 0)) {}
+
+DeviceMemory& DeviceMemory::operator=(DeviceMemory&& other) noexcept {
+  if (this != &other) {
+    free();
+    pool_ = std::move(other.pool_);
+    data_ = std::exchange(other.data_, nullptr);
+    bytes_ = std::exchange(other.bytes_, 0);
+  }
+  return *this;
+}
+
+DeviceMemory::~DeviceMemory() {
+  free();
+}
+
+void DeviceMemory::free() noexcept {
+  if (data_ != nullptr) pool_->free(data_);
+  data_ = nullptr;
+  bytes_ = 0;
+  pool_.reset();
+}
+
+Result<DeviceMemory> DeviceMemory::allocate(const Api& api, int device, std::size_t bytes) noexcept
+    try {
+  DeviceMemory memory;
+  if (bytes == 0) return memory;
+  const CaptureModeGuard relaxed(api);
+  const DeviceGuard guard(api, device);
+  AI_RETURN_IF_ERROR(guard.status());
+  Result<std::shared_ptr<Pool>> pool = Pool::acquire(api, device);
+  if (!pool) return pool.status();
+  Result<void*> data = (*pool)->allocate(bytes);
+  if (!data) return data.status();
+  memory.pool_ = std::move(*pool);
+  memory.data_ = *data;
+  memory.bytes_ = bytes;
+  return memory;
+} catch (const std::bad_alloc&) {
+  return Status(StatusCode::OutOfMemory, "host memory ran out");
+}
+
+}  // namespace ai::cuda
