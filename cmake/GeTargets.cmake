@@ -1,3 +1,7 @@
+include(GNUInstallDirs)
+find_package(Threads REQUIRED)
+
+# Warnings, for the project's own targets only.
 add_library(ge_flags INTERFACE)
 target_compile_options(ge_flags INTERFACE
   $<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wconversion;-Wshadow>
@@ -15,10 +19,14 @@ function(ge_library name)
   add_library(${name} STATIC ${arg_SOURCES})
   add_library(graph_executor::${name} ALIAS ${name})
   target_include_directories(${name} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR}/private)
-  target_include_directories(${name} PUBLIC $<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}/include>)
+  target_include_directories(${name} PUBLIC
+    $<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}/include>
+    $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
   target_compile_features(${name} PUBLIC cxx_std_20)
-  target_link_libraries(${name} PUBLIC ${arg_PUBLIC_LINK} PRIVATE $<BUILD_INTERFACE:ge_flags> ${arg_PRIVATE_LINK})
+  target_link_libraries(${name}
+    PUBLIC ${arg_PUBLIC_LINK} PRIVATE $<BUILD_INTERFACE:ge_flags> Threads::Threads ${arg_PRIVATE_LINK})
   add_library(${name}_private INTERFACE)
   target_include_directories(${name}_private INTERFACE ${CMAKE_CURRENT_SOURCE_DIR}/private)
   target_link_libraries(${name}_private INTERFACE ${name})
+  set_property(GLOBAL APPEND PROPERTY GE_LIBRARIES ${name})
 endfunction()
