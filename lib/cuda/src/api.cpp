@@ -14,6 +14,7 @@ const Api& runtime_api() noexcept {
       .set_device = &::cudaSetDevice,
       .device_get_attribute = &::cudaDeviceGetAttribute,
       .pointer_get_attributes = &::cudaPointerGetAttributes,
+      .get_device_properties = &::cudaGetDeviceProperties,
 
       .mem_pool_create = &::cudaMemPoolCreate,
       .mem_pool_destroy = &::cudaMemPoolDestroy,

@@ -21,6 +21,7 @@ struct Api {
   decltype(&::cudaSetDevice) set_device;
   decltype(&::cudaDeviceGetAttribute) device_get_attribute;
   decltype(&::cudaPointerGetAttributes) pointer_get_attributes;
+  decltype(&::cudaGetDeviceProperties) get_device_properties = {};  // a fake may leave it out
 
   // memory
   decltype(&::cudaMemPoolCreate) mem_pool_create;

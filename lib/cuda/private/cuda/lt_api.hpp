@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cublasLt.h>
+
+#include "ai/status.hpp"
+#include "cuda/dynamic_library.hpp"
+
+namespace ai::cuda {
+
+/// Every cuBLASLt function the library calls.
+struct LtApi {
+  decltype(&::cublasLtCreate) create;
+  decltype(&::cublasLtDestroy) destroy;
+  decltype(&::cublasLtGetVersion) get_version;
+  decltype(&::cublasLtGetStatusName) get_status_name;
+  decltype(&::cublasLtGetStatusString) get_status_string;
+  decltype(&::cublasLtMatmulDescCreate) matmul_desc_create;
+  decltype(&::cublasLtMatmulDescDestroy) matmul_desc_destroy;
+  decltype(&::cublasLtMatmulDescSetAttribute) matmul_desc_set_attribute;
+  decltype(&::cublasLtMatrixLayoutCreate) matrix_layout_create;
+  decltype(&::cublasLtMatrixLayoutDestroy) matrix_layout_destroy;
+  decltype(&::cublasLtMatrixLayoutSetAttribute) matrix_layout_set_attribute;
+  decltype(&::cublasLtMatmulPreferenceCreate) matmul_preference_create;
+  decltype(&::cublasLtMatmulPreferenceDestroy) matmul_preference_destroy;
+  decltype(&::cublasLtMatmulPreferenceSetAttribute) matmul_preference_set_attribute;
+  decltype(&::cublasLtMatmulAlgoGetHeuristic) matmul_algo_get_heuristic;
+  decltype(&::cublasLtMatmulAlgoCheck) matmul_algo_check;
+  decltype(&::cublasLtMatmulAlgoConfigGetAttribute) matmul_algo_config_get_attribute;
+  decltype(&::cublasLtMatmul) matmul;
+};
+
+/// cuBLASLt, loaded by the first call that needs it (about 0.1 s). The outcome, good or bad, is
+/// remembered; the table lives as long as the process. Thread-safe. Unsupported where the library
+/// is not found or has another major version than the one compiled against.
+[[nodiscard]] Result<const LtApi*> lt_api() noexcept;
+
+/// As lt_api(), through `loader` and without memory.
+[[nodiscard]] Result<LtApi> load_lt_api(const LoaderApi& loader) noexcept;
+
+/// CUBLAS_STATUS_ALLOC_FAILED -> OutOfMemory; NOT_SUPPORTED and ARCH_MISMATCH -> Unsupported;
+/// everything else that is no success -> CudaError. The message names `call` and the code.
+[[nodiscard]] Status to_status(const LtApi& lt, cublasStatus_t code, const char* call) noexcept;
+
+}  // namespace ai::cuda
