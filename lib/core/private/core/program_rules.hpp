@@ -1,0 +1,37 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "ai/gemm.hpp"
+#include "ai/memory.hpp"
+#include "ai/program.hpp"
+#include "ai/status.hpp"
+
+namespace ai::program_rules {
+
+/// A tensor that an item reads, writes or both. The name is what messages call it.
+struct Operand {
+  std::string name;
+  const Tensor* tensor;
+  bool is_read;
+  bool is_written;
+};
+
+/// The operands whose memory the item touches, borrowed from it. May throw std::bad_alloc, as may
+/// everything below.
+[[nodiscard]] std::vector<Operand> operands_of(const GemmPlan& plan);
+[[nodiscard]] std::vector<Operand> operands_of(const UserStep& step);
+
+/// A user step's own rules: a name, a function, tensors that are described as in a plan.
+[[nodiscard]] Status well_formed(const UserStep& step);
+/// Every operand lives on `device`:`index`.
+[[nodiscard]] Status one_device(const std::vector<Operand>& operands, Device device, int index);
+/// Symbolic operands lie within one of `temporaries`, and those that are read meet `written`.
+[[nodiscard]] Status temporaries_in_order(const std::vector<Operand>& operands,
+                                          const std::vector<Tensor>& temporaries,
+                                          const std::vector<MemoryRange>& written);
+/// The description of a temporary: rank 1 or 2, row-major, of a size that can exist.
+[[nodiscard]] Status temporary(const TensorDesc& desc);
+
+}  // namespace ai::program_rules

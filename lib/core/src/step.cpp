@@ -1,0 +1,48 @@
+#include "ai/step.hpp"
+
+#include <algorithm>
+#include <cstddef>
+
+namespace ai {
+namespace {
+
+bool any_overlap(const std::vector<MemoryRange>& some,
+                 const std::vector<MemoryRange>& others) noexcept {
+  for (const MemoryRange& one : some) {
+    for (const MemoryRange& other : others) {
+      if (overlaps(one, other)) return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+bool depends_on(const Step& later, const Step& earlier) noexcept {
+  return any_overlap(later.reads(), earlier.writes()) ||
+         any_overlap(later.writes(), earlier.reads()) ||
+         any_overlap(later.writes(), earlier.writes());
+}
+
+std::vector<std::vector<int>> dependencies(const std::vector<const Step*>& steps) {
+  const std::size_t count = steps.size();
+  std::vector<std::vector<int>> result(count);
+  std::vector<std::vector<bool>> waits_for(count);  // directly or through others
+  for (std::size_t later = 0; later < count; ++later) {
+    std::vector<bool>& implied = waits_for[later];
+    implied.assign(later, false);
+    // From the latest to the earliest: a step that another edge implies comes after that edge.
+    for (std::size_t earlier = later; earlier-- > 0;) {
+      if (implied[earlier] || !depends_on(*steps[later], *steps[earlier])) continue;
+      result[later].push_back(static_cast<int>(earlier));
+      implied[earlier] = true;
+      for (std::size_t i = 0; i < earlier; ++i) {
+        if (waits_for[earlier][i]) implied[i] = true;
+      }
+    }
+    std::reverse(result[later].begin(), result[later].end());
+  }
+  return result;
+}
+
+}  // namespace ai
