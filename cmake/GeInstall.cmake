@@ -28,5 +28,6 @@ write_basic_package_version_file(${CMAKE_CURRENT_BINARY_DIR}/graph_executorConfi
 install(FILES
   ${CMAKE_CURRENT_BINARY_DIR}/graph_executorConfig.cmake
   ${CMAKE_CURRENT_BINARY_DIR}/graph_executorConfigVersion.cmake
+  cmake/GeCudaDialect.cmake
   DESTINATION ${ge_config_dir})
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})

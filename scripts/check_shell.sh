@@ -1,0 +1,13 @@
+#!/usr/bin/env bash
+# Runs shellcheck over every shell script of the project; skipped (exit code 77) where it is absent.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+if ! command -v shellcheck > /dev/null; then
+  echo "skipped: shellcheck is not installed"
+  exit 77
+fi
+mapfile -t files < <(find demo check .ci scripts tests samples bench -type f 2> /dev/null \
+  -exec grep -lE '^#!.*\b(ba)?sh$' {} + | sort)
+shellcheck --external-sources "${files[@]}"
+echo "${#files[@]} scripts pass"

@@ -1,0 +1,21 @@
+include(${CMAKE_CURRENT_LIST_DIR}/run.cmake)
+file(REMOVE_RECURSE ${WORK})
+run(${CMAKE_COMMAND} --install ${BUILD} --prefix ${WORK}/first)
+file(RENAME ${WORK}/first ${WORK}/moved)
+
+file(GLOB_RECURSE private ${WORK}/moved/*api.hpp ${WORK}/moved/*.cuh ${WORK}/moved/*doctest*)
+if(private OR NOT EXISTS ${WORK}/moved/include/ai/ai.hpp)
+  message(FATAL_ERROR "the install has private files, or not the public ones: ${private}")
+endif()
+file(GLOB exported ${WORK}/moved/${LIBDIR}/cmake/graph_executor/*.cmake)
+foreach(file IN LISTS exported)
+  file(STRINGS ${file} absolute REGEX "${WORK}|${BUILD}")
+  if(absolute)
+    message(FATAL_ERROR "${file} is not relocatable: ${absolute}")
+  endif()
+endforeach()
+
+run(${CMAKE_COMMAND} -S ${CMAKE_CURRENT_LIST_DIR}/project -B ${WORK}/build -G ${GENERATOR}
+  -DCMAKE_CXX_COMPILER=${COMPILER} -DCMAKE_PREFIX_PATH=${WORK}/moved)
+run(${CMAKE_COMMAND} --build ${WORK}/build)
+run(${WORK}/build/consumer)
