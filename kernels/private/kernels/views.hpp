@@ -49,6 +49,7 @@ struct VectorView {
 }
 
 /// The bytes of a view, for Step::reads and Step::writes.
+using ai::range_of;
 [[nodiscard]] inline MemoryRange range_of(const MatrixView& view) noexcept {
   constexpr std::int64_t kSize = sizeof(float);
   return {reinterpret_cast<std::uintptr_t>(view.data), view.rows, view.cols * kSize,

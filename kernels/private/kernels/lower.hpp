@@ -1,0 +1,22 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "ai/backend.hpp"
+#include "ai/gemm.hpp"
+#include "kernels/machine.hpp"
+#include "kernels/product.hpp"
+
+namespace ai::kernels {
+
+/// The one task of a forward plan. The machine's device is current. May throw std::bad_alloc.
+[[nodiscard]] Result<std::vector<Task>> lower_forward(Machine& machine, const GemmPlan& plan);
+
+/// The tasks of a backward plan, those that gA and gB wait for first. As above.
+[[nodiscard]] Result<std::vector<Task>> lower_backward(Machine& machine, const GemmPlan& plan);
+
+/// "[64,256]".
+[[nodiscard]] std::string shape_text(const MatrixView& view);
+
+}  // namespace ai::kernels

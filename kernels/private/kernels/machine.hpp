@@ -1,0 +1,35 @@
+#pragma once
+
+#include <memory>
+
+#include "ai/status.hpp"
+#include "cuda/api.hpp"
+#include "kernels/lt_context.hpp"
+
+namespace ai::kernels {
+
+/// What lowering asks of the machine: the runtime, the device, and cuBLASLt once something needs
+/// it. Not thread-safe.
+class Machine {
+ public:
+  using LtLoader = Result<const cuda::LtApi*> (*)() noexcept;
+
+  Machine(const cuda::Api& api, LtLoader load_lt, int device) noexcept
+      : api_(api), load_lt_(load_lt), device_(device) {}
+
+  [[nodiscard]] const cuda::Api& api() const noexcept { return api_; }
+  [[nodiscard]] int device() const noexcept { return device_; }
+  /// Multiprocessors of the device, which must be current. Asked once.
+  [[nodiscard]] Result<int> sm_count();
+  /// Loads cuBLASLt and makes the device's handle on the first call. The device must be current.
+  [[nodiscard]] Result<std::shared_ptr<const LtContext>> lt();
+
+ private:
+  const cuda::Api& api_;
+  LtLoader load_lt_;
+  int device_;
+  int sm_count_ = 0;
+  std::shared_ptr<const LtContext> lt_;
+};
+
+}  // namespace ai::kernels

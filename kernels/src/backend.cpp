@@ -1,0 +1,84 @@
+#include "kernels/backend.hpp"
+
+#include <new>
+#include <utility>
+
+#include "ai/kernels/backend_factory.hpp"
+#include "cuda/device_info.hpp"
+#include "cuda/error.hpp"
+#include "cuda/guards.hpp"
+#include "kernels/lower.hpp"
+
+namespace ai::kernels {
+namespace {
+
+class CudaBackend final : public Backend {
+ public:
+  CudaBackend(const cuda::Api& api, Machine::LtLoader load_lt, int device) noexcept
+      : machine_(api, load_lt, device) {}
+
+  Result<std::vector<Task>> lower(std::span<const GemmPlan> run) override {
+    try {
+      return lower_run(run);
+    } catch (const std::bad_alloc&) {
+      return Status(StatusCode::OutOfMemory, "host memory ran out while a plan was lowered");
+    }
+  }
+
+ private:
+  Result<std::vector<Task>> lower_run(std::span<const GemmPlan> run) {
+    const cuda::CaptureModeGuard relaxed(machine_.api());
+    const cuda::DeviceGuard current(machine_.api(), machine_.device());
+    AI_RETURN_IF_ERROR(current.status());
+    std::vector<Task> tasks;
+    for (const GemmPlan& plan : run) {
+      AI_RETURN_IF_ERROR(check(plan));
+      Result<std::vector<Task>> some = plan.direction() == GemmPlan::Direction::Forward
+                                           ? lower_forward(machine_, plan)
+                                           : lower_backward(machine_, plan);
+      AI_RETURN_IF_ERROR(some.status());
+      for (Task& task : *some) tasks.push_back(std::move(task));
+    }
+    return tasks;
+  }
+
+  [[nodiscard]] Status check(const GemmPlan& plan) const {
+    if (plan.device() == Device::CUDA && plan.device_index() == machine_.device()) return {};
+    return {StatusCode::DeviceMismatch, "the plan is for " + std::string(to_string(plan.device())) +
+                                            " " + std::to_string(plan.device_index()) +
+                                            ", expected CUDA " + std::to_string(machine_.device())};
+  }
+
+  Machine machine_;
+};
+
+}  // namespace
+
+Result<int> Machine::sm_count() {
+  if (sm_count_ == 0) {
+    AI_CUDA_RETURN_IF_ERROR(api_, device_get_attribute, &sm_count_, cudaDevAttrMultiProcessorCount,
+                            device_);
+  }
+  return sm_count_;
+}
+
+Result<std::shared_ptr<const LtContext>> Machine::lt() {
+  if (lt_ == nullptr) {
+    const Result<const cuda::LtApi*> loaded = load_lt_();
+    AI_RETURN_IF_ERROR(loaded.status());
+    Result<std::shared_ptr<const LtContext>> made = LtContext::make(api_, **loaded, device_);
+    AI_RETURN_IF_ERROR(made.status());
+    lt_ = *std::move(made);
+  }
+  return lt_;
+}
+
+std::unique_ptr<Backend> make_backend(const cuda::Api& api, Machine::LtLoader load_lt, int device) {
+  return std::make_unique<CudaBackend>(api, load_lt, device);
+}
+
+std::unique_ptr<Backend> make_cuda_backend(int device) {
+  return make_backend(cuda::runtime_api(), &cuda::lt_api, device);
+}
+
+}  // namespace ai::kernels
