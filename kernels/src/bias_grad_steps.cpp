@@ -1,0 +1,152 @@
+#include "bias_grad_steps.hpp"
+
+#include <string>
+#include <utility>
+
+#include "cuda/error.hpp"
+#include "cuda/owners.hpp"
+#include "kernels/launch.hpp"
+
+namespace ai::kernels {
+namespace {
+
+std::vector<MemoryRange> reads_of(const MemoryRange& source, const BiasTarget& target) {
+  std::vector<MemoryRange> reads = {source};
+  if (target.accumulate) reads.push_back(range_of(target.bias));
+  return reads;
+}
+
+class BiasGradStep final : public Step {
+ public:
+  BiasGradStep(const cuda::Api& api, const BiasGradArgs& args)
+      : Step("bias_grad",
+             reads_of(ai::range_of(args.partial,
+                                   sizeof(double) * static_cast<std::size_t>(
+                                                        args.parts * args.target.bias.count)),
+                      args.target),
+             {range_of(args.target.bias)}),
+        api_(api),
+        args_(args) {}
+
+  Status prepare() override { return load(api_, bias_grad_kernel()); }
+
+  Status enqueue(const AddressMap& addresses, Stream stream) override {
+    BiasGradArgs args = args_;
+    if (args.partial != nullptr) args.partial = static_cast<double*>(addresses(args.partial));
+    args.target.bias = mapped(addresses, args.target.bias);
+    constexpr std::int64_t kMaxBlocks = 1 << 16;
+    LaunchShape shape;
+    shape.blocks =
+        blocks_for(args.target.bias.count, std::int64_t{1} << args.lanes_log2, kMaxBlocks);
+    shape.threads = kBiasGradThreads;
+    return launch(api_, bias_grad_kernel(), shape, stream, args);
+  }
+
+ private:
+  const cuda::Api& api_;
+  BiasGradArgs args_;
+};
+
+/// A sum that CUB can take as it is.
+struct CubSum {
+  BiasKind kind = BiasKind::Scalar;
+  MatrixView gy;
+  BiasTarget target;
+
+  cudaError_t operator()(void* temporary, std::size_t& bytes, Stream stream) const noexcept {
+    if (kind == BiasKind::PerM) return cub_segmented_reduce(temporary, bytes, gy, target, stream);
+    const bool one_column = gy.cols == 1;
+    return cub_reduce(temporary, bytes, gy.data, gy.rows * gy.cols, one_column ? gy.ld : 1, target,
+                      stream);
+  }
+  [[nodiscard]] const char* name() const noexcept {
+    return kind == BiasKind::PerM ? "cub_segmented_reduce" : "cub_reduce";
+  }
+};
+
+class CubStep final : public Step {
+ public:
+  CubStep(const cuda::Api& api, const CubSum& sum, void* temporary, std::size_t bytes)
+      : Step(sum.name(), reads_of(range_of(sum.gy), sum.target),
+             {range_of(sum.target.bias), ai::range_of(temporary, bytes)}),
+        api_(api),
+        sum_(sum),
+        temporary_(temporary),
+        bytes_(bytes) {}
+
+  // Which kernels CUB launches depends on the sizes and is known to CUB alone. Capturing the real
+  // call into a graph that never runs loads exactly those, and touches no operand.
+  Status prepare() override {
+    Result<cuda::OwnedStream> stream = cuda::make_stream(api_);
+    if (!stream.ok()) return stream.status();
+    Result<cuda::OwnedGraph> graph = cuda::make_graph(api_);
+    if (!graph.ok()) return graph.status();
+    AI_CUDA_RETURN_IF_ERROR(api_, stream_begin_capture_to_graph, stream->get(), graph->get(),
+                            nullptr, nullptr, 0, cudaStreamCaptureModeThreadLocal);
+    const Status enqueued = enqueue(AddressMap{}, stream->get());
+    cudaGraph_t captured = nullptr;
+    const Status ended = cuda::to_status(api_, api_.stream_end_capture(stream->get(), &captured),
+                                         "cudaStreamEndCapture");
+    AI_RETURN_IF_ERROR(enqueued);
+    AI_RETURN_IF_ERROR(ended);
+    cudaGraphExec_t exec = nullptr;
+    AI_CUDA_RETURN_IF_ERROR(api_, graph_instantiate, &exec, graph->get(), 0);
+    const cuda::OwnedGraphExec owned(api_, exec);
+    return {};
+  }
+
+  Status enqueue(const AddressMap& addresses, Stream stream) override {
+    CubSum sum = sum_;
+    sum.gy = mapped(addresses, sum.gy);
+    sum.target.bias = mapped(addresses, sum.target.bias);
+    std::size_t bytes = bytes_;
+    (void)api_.get_last_error();  // CUB would report whatever is pending as its own failure
+    return cuda::to_status(api_, sum(addresses(temporary_), bytes, stream),
+                           sum_.kind == BiasKind::PerM
+                               ? "cudaLaunchKernel (cub::DeviceSegmentedReduce)"
+                               : "cudaLaunchKernel (cub::DeviceReduce)");
+  }
+
+ private:
+  const cuda::Api& api_;
+  CubSum sum_;
+  void* temporary_;
+  std::size_t bytes_;
+};
+
+}  // namespace
+
+std::shared_ptr<Step> bias_grad_step(const cuda::Api& api, const double* partial,
+                                     std::int64_t parts, const BiasTarget& target) {
+  return std::make_shared<BiasGradStep>(
+      api, BiasGradArgs{partial, parts, target, bias_grad_lanes_log2(target.bias.count)});
+}
+
+Candidate cub_candidate(const cuda::Api& api, BiasKind kind, const MatrixView& gy,
+                        const BiasTarget& target, bool rows_are_split) {
+  const CubSum sum{kind, gy, target};
+  Candidate candidate;
+  candidate.name = sum.name();
+  if (kind == BiasKind::PerM && rows_are_split) {
+    candidate.reason = std::to_string(gy.rows) + " rows of " + std::to_string(gy.cols) +
+                       " columns, one block each, leave the GPU idle";
+    return candidate;
+  }
+  if (kind == BiasKind::Scalar && gy.ld != gy.cols && gy.cols != 1) {
+    candidate.reason = "gY has padding between rows: finding an element would take a division";
+    return candidate;
+  }
+  std::size_t bytes = 0;
+  (void)api.get_last_error();
+  if (const Status sized =
+          cuda::to_status(api, sum(nullptr, bytes, nullptr), "cudaDeviceGetAttribute (cub)");
+      !sized.ok()) {
+    candidate.reason = "CUB cannot plan it: " + sized.to_string();
+    return candidate;
+  }
+  bytes = bytes == 0 ? 1 : bytes;  // a null scratch would make the call a question for its size
+  candidate.steps.push_back(std::make_shared<CubStep>(api, sum, symbolic::allocate(bytes), bytes));
+  return candidate;
+}
+
+}  // namespace ai::kernels
