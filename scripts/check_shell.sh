@@ -7,7 +7,7 @@ if ! command -v shellcheck > /dev/null; then
   echo "skipped: shellcheck is not installed"
   exit 77
 fi
-mapfile -t files < <(find demo check .ci scripts tests samples bench -type f 2> /dev/null \
-  -exec grep -lE '^#!.*\b(ba)?sh$' {} + | sort)
+mapfile -t files < <({ find . -path ./build -prune -o -path ./.git -prune -o -type f \
+  -exec grep -lE '^#!.*\b(ba)?sh$' {} + ; } | sort)
 shellcheck --external-sources "${files[@]}"
 echo "${#files[@]} scripts pass"
