@@ -16,6 +16,9 @@ namespace text_parts {
 inline void append(std::string& out, std::string_view part) {
   out += part;
 }
+inline void append(std::string& out, const char* part) {  // or it would become an address
+  out += part;
+}
 inline void append(std::string& out, std::int64_t part) {
   out += std::to_string(part);
 }
