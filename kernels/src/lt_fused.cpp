@@ -13,7 +13,8 @@ std::string reason_of_bias(const ForwardProblem& problem) {
     return std::string("its bias is PerN, this one ") + to_string(kind);
   }
   if (problem.bias.count > 1 && problem.bias.stride != 1) {
-    return "its bias is contiguous, this one has stride " + std::to_string(problem.bias.stride);
+    return std::string("its bias is contiguous, this one has stride ")
+        .append(std::to_string(problem.bias.stride));
   }
   if (alignment_of(problem.bias.data) < kLtBiasAlignment) {
     return "its bias is " + std::to_string(kLtBiasAlignment) + "-byte aligned, this one " +
@@ -55,7 +56,7 @@ Status append(Machine& machine, const ForwardProblem& problem, std::vector<Candi
   }
   for (std::size_t i = 0; i < offer->algorithms.size(); ++i) {
     candidates.push_back(
-        {.name = "lt_fused/" + std::to_string(i),
+        {.name = std::string("lt_fused/").append(std::to_string(i)),
          .reason = {},
          .trusted = !relu,  // some algorithms turn NaN into 0
          .steps = {make_lt_step("lt_fused Y", offer->matmul, offer->algorithms[i])}});

@@ -16,8 +16,10 @@ bool same(const LtAlgorithm& a, const LtAlgorithm& b) noexcept {
 }
 
 std::string product_text(const Product& p) {
-  return "a product [" + std::to_string(p.m()) + "," + std::to_string(p.k()) + "] [" +
-         std::to_string(p.k()) + "," + std::to_string(p.n()) + "]";
+  const std::string k = std::to_string(p.k());
+  std::string text = "a product [";
+  return text.append(std::to_string(p.m())) + "," + k + "] [" + k + "," + std::to_string(p.n()) +
+         "]";
 }
 
 Status no_algorithm(const Product& product) {
@@ -117,7 +119,7 @@ ForwardProblem forward_problem(const GemmPlan& plan) noexcept {
 }
 
 std::string shape_text(const MatrixView& view) {
-  return "[" + std::to_string(view.rows) + "," + std::to_string(view.cols) + "]";
+  return std::string("[").append(std::to_string(view.rows)) + "," + std::to_string(view.cols) + "]";
 }
 
 }  // namespace ai::kernels
