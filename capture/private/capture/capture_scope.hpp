@@ -1,0 +1,48 @@
+#pragma once
+
+#include <utility>
+#include <vector>
+
+#include "ai/status.hpp"
+#include "cuda/api.hpp"
+#include "cuda/error.hpp"
+
+namespace ai::detail {
+
+/// The nodes that the next node on a stream comes after, and how.
+struct Leaves {
+  std::vector<cudaGraphNode_t> nodes;
+  std::vector<cudaGraphEdgeData> edges;
+
+  void unite(const Leaves& other);
+};
+
+/// One capture of `stream` into a graph, in thread-local mode. It is ended exactly once: by end(),
+/// or by the destructor on every other way out, which also leaves the last-error slot clean.
+class CaptureScope {
+ public:
+  CaptureScope(const cuda::Api& api, cudaStream_t stream) noexcept : api_(api), stream_(stream) {}
+  ~CaptureScope();
+  CaptureScope(const CaptureScope&) = delete;
+  CaptureScope& operator=(const CaptureScope&) = delete;
+
+  [[nodiscard]] Status begin(cudaGraph_t graph, const Leaves& after) noexcept;
+  /// What was recorded so far ends in `leaves`. Fails if the stream is no longer capturing into the
+  /// graph it was begun with.
+  [[nodiscard]] Status leaves(Leaves& leaves);
+  [[nodiscard]] Status end() noexcept;
+
+  /// Whether something has invalidated the capture, so that another attempt may succeed.
+  [[nodiscard]] bool broken() const noexcept { return broken_; }
+  /// Asks the stream and remembers the answer in broken().
+  void look() noexcept;
+
+ private:
+  const cuda::Api& api_;
+  cudaStream_t stream_;
+  cudaGraph_t graph_ = nullptr;
+  bool open_ = false;
+  bool broken_ = false;
+};
+
+}  // namespace ai::detail

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "capture/lowering.hpp"
+
+namespace ai::detail {
+
+/// What is known of one candidate after choosing.
+struct Verdict {
+  double time_us = -1.0;  ///< of one execution inside a graph; negative: not measured
+  std::string remark;     ///< why it was left out or not measured; empty: nothing to say
+  bool dropped = false;   ///< it failed or gave wrong results: never to be taken
+};
+
+/// Which candidate of a task was taken, and why not the others.
+struct Choice {
+  int candidate = -1;
+  std::vector<Verdict> verdicts;  ///< one for each candidate
+  std::string note;               ///< on the task as a whole; may be empty
+};
+
+/// A choice with nothing known but which candidates do not apply.
+[[nodiscard]] Choice undecided(const Task& task);
+
+/// Takes, for each task, the first candidate that applies, is trusted and can be prepared. May
+/// throw std::bad_alloc.
+[[nodiscard]] Result<std::vector<Choice>> take_first(std::span<const LoweredTask> tasks);
+
+/// Calls prepare on each step; an exception becomes a Status. A failure names the step.
+[[nodiscard]] Status prepare(const Candidate& candidate);
+
+/// The chosen steps of all tasks, in order. May throw std::bad_alloc.
+[[nodiscard]] std::vector<std::shared_ptr<Step>> chosen_steps(std::span<const LoweredTask> tasks,
+                                                              std::span<const Choice> choices);
+
+/// Executable::explain(). May throw std::bad_alloc.
+[[nodiscard]] std::string explain(std::span<const LoweredTask> tasks,
+                                  std::span<const Choice> choices);
+
+/// Executable::dot(). May throw std::bad_alloc.
+[[nodiscard]] std::string dot(std::span<const Node> nodes);
+
+}  // namespace ai::detail

@@ -1,0 +1,26 @@
+#pragma once
+
+#include "ai/backend.hpp"
+#include "ai/capture.hpp"
+#include "capture/tuner.hpp"
+#include "cuda/api.hpp"
+
+namespace ai::detail {
+
+/// ai::capture on the CUDA target, over any runtime and backend. Precondition: the program is not
+/// empty and its tensors are Device::CUDA. May throw std::bad_alloc.
+[[nodiscard]] Result<Executable> capture_with(const cuda::Api& api, Backend& backend,
+                                              const Program& program, const CaptureOptions& options,
+                                              const TunerSettings& tuner);
+
+/// The tuner's settings that `options` ask for.
+[[nodiscard]] TunerSettings tuner_settings(const CaptureOptions& options);
+
+/// Ok if there is a driver and a device; else why not.
+[[nodiscard]] Status cuda_available(const cuda::Api& api);
+
+/// DeviceMismatch names the first operand that is read or written, is not empty, and lies elsewhere
+/// than in device or managed memory of the program's device.
+[[nodiscard]] Status check_pointers(const cuda::Api& api, const Program& program);
+
+}  // namespace ai::detail

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "ai/backend.hpp"
+#include "ai/executable.hpp"
+#include "ai/program.hpp"
+
+namespace ai::detail {
+
+/// A task of the program, and how to tell it from others.
+struct LoweredTask {
+  Task task;
+  /// Equal for tasks that pose the same problem: same call, shapes, leading dimensions, alignments
+  /// and attributes. Empty for a user step, which leaves nothing to choose.
+  std::string problem;
+  bool user = false;
+};
+
+/// The tasks of every item of `program`, in order. A user step becomes a task with one candidate.
+/// Invalid names a user step that has no function for `target` (Host or CUDA). May throw
+/// std::bad_alloc.
+[[nodiscard]] Result<std::vector<LoweredTask>> lower(const Program& program, Backend& backend,
+                                                     Target target);
+
+/// The tensors of an item with the names that errors call them by, those left out that are never
+/// read or written (C of a backward call, A where alpha = 0, ...). May throw std::bad_alloc.
+struct NamedTensor {
+  std::string name;
+  Tensor tensor;
+};
+[[nodiscard]] std::vector<NamedTensor> operands_of(const Program::Item& item);
+
+/// What an item is called in errors: "forward Y[64,10]", "step 'loss'".
+[[nodiscard]] std::string name_of(const Program::Item& item);
+
+/// The byte ranges of a program's temporaries. May throw std::bad_alloc.
+[[nodiscard]] std::vector<MemoryRange> temporaries_of(const Program& program);
+
+}  // namespace ai::detail

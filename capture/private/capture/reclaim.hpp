@@ -1,0 +1,29 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "ai/step.hpp"
+#include "cuda/owners.hpp"
+
+namespace ai::detail {
+
+/// What the nodes of a graph point to. CUDA says when the last launch that uses it is over, but
+/// calls us on a thread that may not call CUDA, so the block only lands on a process-wide list
+/// there and is freed by the next reclaim().
+struct Retained {
+  cuda::DeviceMemory workspace;
+  std::vector<std::shared_ptr<Step>> steps;  // they own the constants their nodes read
+  Retained* next = nullptr;
+};
+
+/// Hands `retained` to `graph` and to whatever is instantiated from it. On failure it is freed,
+/// now or by the next reclaim().
+[[nodiscard]] Status retain(const cuda::Api& api, cudaGraph_t graph,
+                            std::unique_ptr<Retained> retained) noexcept;
+
+/// Frees everything that CUDA has let go of since the last call. Any thread, any time but inside a
+/// callback of CUDA's.
+void reclaim(const cuda::Api& api) noexcept;
+
+}  // namespace ai::detail

@@ -1,0 +1,60 @@
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "ai/backend.hpp"
+#include "capture/scratch.hpp"
+#include "cuda/api.hpp"
+
+namespace ai::detail {
+
+/// What the inputs of a trial hold.
+enum class TrialData {
+  Plain,    ///< values in [-1, 1]
+  WithNaN,  ///< and NaN in a few places of every input
+  WithInf,  ///< and both infinities
+};
+inline constexpr TrialData kTrialData[] = {TrialData::Plain, TrialData::WithNaN,
+                                           TrialData::WithInf};
+
+/// For each output the elements that are compared.
+using TrialOutputs = std::vector<std::vector<float>>;
+
+/// Runs candidates of one task on scratch memory and reads back what they wrote.
+class Trial {
+ public:
+  /// `scratch`: layout.bytes() bytes, 256-byte aligned. `stream` is the caller's of this class.
+  Trial(const cuda::Api& api, cudaStream_t stream, const ScratchLayout& layout,
+        TrialOperands operands, void* scratch);
+
+  /// Fills all scratch anew: inputs with `data`, outputs that nobody reads with NaN.
+  [[nodiscard]] Status fill(TrialData data);
+  /// Fills, runs `candidate` to its end and reads the outputs.
+  [[nodiscard]] Result<TrialOutputs> run(const Candidate& candidate, TrialData data);
+
+  /// Why `got` cannot come from the same computation as `expected`; empty if it can.
+  [[nodiscard]] std::string difference(const TrialOutputs& expected, const TrialOutputs& got) const;
+
+  [[nodiscard]] const AddressMap& addresses() const noexcept { return addresses_; }
+
+ private:
+  [[nodiscard]] Status plant(TrialData data);
+  [[nodiscard]] Status poison();
+  [[nodiscard]] Result<TrialOutputs> read();
+
+  const cuda::Api& api_;
+  cudaStream_t stream_;
+  TrialOperands operands_;
+  std::byte* scratch_;
+  std::size_t bytes_;
+  AddressMap addresses_;
+};
+
+/// Why `got` is not `expected` up to rounding: an element further away than 1e-3 of its own size
+/// and of the largest, or NaN or an infinity where the other is not. Empty if it is.
+[[nodiscard]] std::string difference(std::span<const float> expected, std::span<const float> got);
+
+}  // namespace ai::detail

@@ -1,0 +1,71 @@
+#include "capture/choice.hpp"
+
+#include <memory>
+
+#include "capture/enqueue.hpp"
+
+namespace ai::detail {
+namespace {
+
+Result<Choice> take_first(const Task& task) {
+  Choice choice = undecided(task);
+  Status failure(StatusCode::Unsupported, task.name + ": no candidate is trusted and applies");
+  for (std::size_t i = 0; i < task.candidates.size(); ++i) {
+    const Candidate& candidate = task.candidates[i];
+    Verdict& verdict = choice.verdicts[i];
+    if (!candidate.applicable()) continue;
+    if (!candidate.trusted) {
+      verdict.remark = "not taken: only a measured check on scratch operands could vouch for it";
+      continue;
+    }
+    Status status = prepare(candidate);
+    if (status.ok()) {
+      choice.candidate = static_cast<int>(i);
+      return choice;
+    }
+    verdict.remark = "dropped: " + status.to_string();
+    verdict.dropped = true;
+    failure = std::move(status);
+  }
+  return failure;
+}
+
+}  // namespace
+
+Choice undecided(const Task& task) {
+  Choice choice;
+  choice.verdicts.resize(task.candidates.size());
+  for (std::size_t i = 0; i < task.candidates.size(); ++i) {
+    if (task.candidates[i].applicable()) continue;
+    choice.verdicts[i].remark = "does not apply: " + task.candidates[i].reason;
+  }
+  return choice;
+}
+
+Result<std::vector<Choice>> take_first(std::span<const LoweredTask> tasks) {
+  std::vector<Choice> choices;
+  for (const LoweredTask& lowered : tasks) {
+    Result<Choice> choice = take_first(lowered.task);
+    if (!choice) return choice.status();
+    choices.push_back(std::move(*choice));
+  }
+  return choices;
+}
+
+Status prepare(const Candidate& candidate) {
+  for (const std::shared_ptr<Step>& step : candidate.steps) AI_RETURN_IF_ERROR(prepare(*step));
+  return {};
+}
+
+std::vector<std::shared_ptr<Step>> chosen_steps(std::span<const LoweredTask> tasks,
+                                                std::span<const Choice> choices) {
+  std::vector<std::shared_ptr<Step>> steps;
+  for (std::size_t i = 0; i < tasks.size(); ++i) {
+    const auto chosen = static_cast<std::size_t>(choices[i].candidate);
+    const Candidate& candidate = tasks[i].task.candidates[chosen];
+    steps.insert(steps.end(), candidate.steps.begin(), candidate.steps.end());
+  }
+  return steps;
+}
+
+}  // namespace ai::detail

@@ -1,0 +1,111 @@
+#include "capture/cuda_executable.hpp"
+
+#include <cstdint>
+#include <new>
+#include <utility>
+
+#include "capture/reclaim.hpp"
+#include "cuda/error.hpp"
+#include "cuda/guards.hpp"
+
+namespace ai::detail {
+namespace {
+
+/// The null, legacy and per-thread streams have no device of their own: they mean the current one.
+bool is_default(Stream stream) noexcept {
+  return reinterpret_cast<std::uintptr_t>(stream) <=
+         reinterpret_cast<std::uintptr_t>(cudaStreamPerThread);
+}
+
+Status capturing(const char* what) noexcept try {
+  return {StatusCode::CaptureActive, what};
+} catch (const std::bad_alloc&) {
+  return {StatusCode::CaptureActive, {}};
+}
+
+}  // namespace
+
+CudaExecutable::CudaExecutable(const cuda::Api& api, int device, cuda::OwnedGraphExec exec,
+                               ExecutableInfo info) noexcept
+    : Impl(std::move(info)), api_(api), device_(device), exec_(std::move(exec)) {}
+
+CudaExecutable::~CudaExecutable() {
+  {
+    const cuda::CaptureModeGuard relaxed(api_);
+    exec_.reset();  // does not wait for a running launch
+  }
+  reclaim(api_);
+}
+
+Status CudaExecutable::launch(Stream stream) noexcept {
+  if (is_default(stream)) [[unlikely]]
+    return launch_on_device(stream);
+  return launch_here(stream);
+}
+
+Status CudaExecutable::launch_here(Stream stream) noexcept {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  const cudaError_t asked = api_.stream_is_capturing(stream, &status);
+  if (asked != cudaSuccess) [[unlikely]]
+    return refused(asked);
+  if (status != cudaStreamCaptureStatusNone) [[unlikely]] {
+    return capturing("the stream is being captured: launch after its capture has ended");
+  }
+  const cudaError_t launched = api_.graph_launch(exec_.get(), stream);
+  if (launched != cudaSuccess) [[unlikely]] {
+    return cuda::to_status(api_, launched, "cudaGraphLaunch");
+  }
+  last_stream_ = stream;
+  launched_ = true;
+  return {};
+}
+
+Status CudaExecutable::launch_on_device(Stream stream) noexcept {
+  const cuda::DeviceGuard guard(api_, device_);
+  AI_RETURN_IF_ERROR(guard.status());
+  return launch_here(stream);
+}
+
+Status CudaExecutable::refused(cudaError_t code) const noexcept {
+  if (code == cudaErrorStreamCaptureImplicit) {
+    (void)api_.get_last_error();
+    return capturing(
+        "a blocking stream is being captured, and work on the legacy stream would become part of "
+        "that capture: launch after it has ended, or on another stream");
+  }
+  return cuda::to_status(api_, code, "cudaStreamIsCapturing");
+}
+
+Status CudaExecutable::wait() noexcept {
+  if (!launched_) return {};
+  const cuda::CaptureModeGuard relaxed(api_);
+  if (!is_default(last_stream_)) return wait_here();
+  const cuda::DeviceGuard guard(api_, device_);
+  AI_RETURN_IF_ERROR(guard.status());
+  return wait_here();
+}
+
+Status CudaExecutable::wait_here() noexcept {
+  // Synchronising a stream that the caller has begun to capture would destroy that capture.
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  const cudaError_t asked = api_.stream_is_capturing(last_stream_, &status);
+  if (asked != cudaSuccess) return refused(asked);
+  if (status != cudaStreamCaptureStatusNone) {
+    return capturing("the stream of the last launch is being captured: wait after it has ended");
+  }
+  AI_CUDA_RETURN_IF_ERROR(api_, stream_synchronize, last_stream_);
+  return {};
+}
+
+Result<cuda::OwnedGraphExec> instantiate(const cuda::Api& api, cudaGraph_t graph) {
+  cudaGraphExec_t handle = nullptr;
+  AI_CUDA_RETURN_IF_ERROR(api, graph_instantiate, &handle, graph, 0);
+  cuda::OwnedGraphExec exec(api, handle);
+  Result<cuda::OwnedStream> stream = cuda::make_stream(api);
+  if (!stream) return stream.status();
+  AI_CUDA_RETURN_IF_ERROR(api, graph_upload, handle, stream->get());
+  AI_CUDA_RETURN_IF_ERROR(api, stream_synchronize, stream->get());
+  return exec;
+}
+
+}  // namespace ai::detail

@@ -1,0 +1,58 @@
+#include "ai/executable.hpp"
+
+#include "capture/executable_impl.hpp"
+
+namespace ai {
+namespace {
+
+const ExecutableInfo kMovedFrom{};
+
+Status moved_from() noexcept {
+  return {StatusCode::Invalid, "moved from"};
+}
+
+}  // namespace
+
+const char* to_string(Target target) noexcept {
+  switch (target) {
+    case Target::Auto: return "Auto";
+    case Target::Host: return "Host";
+    case Target::CUDA: return "CUDA";
+  }
+  return "unknown";
+}
+
+Executable::Executable(std::unique_ptr<Impl> impl) noexcept : impl_(std::move(impl)) {}
+Executable::Executable(Executable&&) noexcept = default;
+Executable& Executable::operator=(Executable&&) noexcept = default;
+Executable::~Executable() = default;
+
+Status Executable::launch(Stream stream) noexcept {
+  return impl_ != nullptr ? impl_->launch(stream) : moved_from();
+}
+
+Status Executable::wait() noexcept {
+  return impl_ != nullptr ? impl_->wait() : moved_from();
+}
+
+const std::string& Executable::explain() const noexcept {
+  return impl_ != nullptr ? impl_->info().explain : kMovedFrom.explain;
+}
+
+const std::vector<Node>& Executable::nodes() const noexcept {
+  return impl_ != nullptr ? impl_->info().nodes : kMovedFrom.nodes;
+}
+
+const std::string& Executable::dot() const noexcept {
+  return impl_ != nullptr ? impl_->info().dot : kMovedFrom.dot;
+}
+
+std::size_t Executable::workspace_bytes() const noexcept {
+  return impl_ != nullptr ? impl_->info().workspace_bytes : 0;
+}
+
+Target Executable::target() const noexcept {
+  return impl_ != nullptr ? impl_->info().target : Target::Auto;
+}
+
+}  // namespace ai

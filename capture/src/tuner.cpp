@@ -1,0 +1,175 @@
+#include "capture/tuner.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <unordered_map>
+
+#include "capture/task_tuner.hpp"
+#include "cuda/error.hpp"
+
+namespace ai::detail {
+namespace {
+
+double steady_seconds() {
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  return std::chrono::duration<double>(now).count();
+}
+
+std::size_t applicable(const Task& task) {
+  return static_cast<std::size_t>(
+      std::count_if(task.candidates.begin(), task.candidates.end(),
+                    [](const Candidate& candidate) { return candidate.applicable(); }));
+}
+
+/// Whether the first applicable candidate needs a check before it may be taken.
+bool first_is_doubtful(const Task& task) {
+  for (const Candidate& candidate : task.candidates) {
+    if (candidate.applicable()) return !candidate.trusted;
+  }
+  return false;
+}
+
+class ProgramTuner {
+ public:
+  ProgramTuner(const cuda::Api& api, int device, std::span<const LoweredTask> tasks,
+               std::span<const MemoryRange> temporaries, const TunerSettings& settings)
+      : api_(api),
+        device_(device),
+        tasks_(tasks),
+        temporaries_(temporaries),
+        settings_(settings),
+        now_(settings.now ? settings.now : steady_seconds),
+        end_(now_() + settings.budget_s) {}
+
+  Result<std::vector<Choice>> run() {
+    find_open();
+    AI_RETURN_IF_ERROR(set_up());
+    std::vector<Choice> choices;
+    for (std::size_t i = 0; i < tasks_.size(); ++i) {
+      Result<Choice> choice = choose_task(i, choices);
+      if (!choice) return choice.status();
+      choices.push_back(std::move(*choice));
+    }
+    return choices;
+  }
+
+ private:
+  /// An open task is one whose candidates are to be run, the first of its problem.
+  void find_open() {
+    for (std::size_t i = 0; i < tasks_.size(); ++i) {
+      const LoweredTask& lowered = tasks_[i];
+      if (lowered.user || !first_of_.emplace(lowered.problem, i).second) continue;
+      const bool open =
+          settings_.measure ? applicable(lowered.task) > 1 : first_is_doubtful(lowered.task);
+      if (open) open_.emplace(i, ScratchLayout(lowered.task));
+    }
+    left_ = open_.size();
+  }
+
+  /// Scratch for the largest task that fits a quarter of the free memory.
+  Status set_up() {
+    if (open_.empty()) return {};
+    std::size_t free = 0;
+    std::size_t total = 0;
+    AI_CUDA_RETURN_IF_ERROR(api_, mem_get_info, &free, &total);
+    limit_ = free / 4;
+    std::size_t bytes = 0;
+    for (const auto& [index, layout] : open_) {
+      if (layout.bytes() <= limit_) bytes = std::max(bytes, layout.bytes());
+    }
+    Result<cuda::DeviceMemory> memory = cuda::DeviceMemory::allocate(api_, device_, bytes);
+    if (memory) {
+      scratch_ = std::move(*memory);
+    } else if (memory.status().code() == StatusCode::OutOfMemory) {
+      limit_ = 0;
+    } else {
+      return memory.status();
+    }
+    Result<cuda::OwnedStream> stream = cuda::make_stream(api_);
+    if (!stream) return stream.status();
+    stream_ = std::move(*stream);
+    Result<Stopwatch> stopwatch = Stopwatch::make(api_, stream_.get());
+    if (!stopwatch) return stopwatch.status();
+    stopwatch_.emplace(std::move(*stopwatch));
+    bench_.emplace(TuningBench{api_, stream_.get(), *stopwatch_, now_, settings_.warm_s});
+    return {};
+  }
+
+  Result<Choice> choose_task(std::size_t i, const std::vector<Choice>& earlier) {
+    const LoweredTask& lowered = tasks_[i];
+    if (const auto open = open_.find(i); open != open_.end()) {
+      return choose_open(lowered.task, open->second);
+    }
+    const auto first = first_of_.find(lowered.problem);
+    if (!lowered.user && first->second != i && alike(lowered.task, tasks_[first->second].task)) {
+      return repeat(lowered.task, earlier[first->second], tasks_[first->second].task.name);
+    }
+    Result<std::vector<Choice>> choice = take_first({&lowered, 1});
+    if (!choice) return choice.status();
+    return std::move(choice->front());
+  }
+
+  Result<Choice> choose_open(const Task& task, const ScratchLayout& layout) {
+    const double now = now_();
+    const double deadline =
+        now + (end_ - now) / static_cast<double>(std::max<std::size_t>(left_, 1));
+    left_ -= 1;
+    if (layout.bytes() > limit_) {
+      TaskTuner tuner(*bench_, task, nullptr,
+                      "its scratch of " + std::to_string(layout.bytes()) +
+                          " bytes is more than can be had (at most a quarter of the free device "
+                          "memory)");
+      if (settings_.measure) tuner.measure(deadline);
+      return tuner.decide();
+    }
+    Trial trial(api_, stream_.get(), layout, trial_operands(task.candidates.back(), temporaries_),
+                scratch_.data());
+    TaskTuner tuner(*bench_, task, &trial, {});
+    if (settings_.measure) tuner.measure(deadline);
+    return tuner.decide();
+  }
+
+  /// Tasks of one problem have the same candidates, unless a backend thinks otherwise.
+  static bool alike(const Task& a, const Task& b) {
+    return std::equal(a.candidates.begin(), a.candidates.end(), b.candidates.begin(),
+                      b.candidates.end(), [](const Candidate& x, const Candidate& y) {
+                        return x.name == y.name && x.applicable() == y.applicable();
+                      });
+  }
+
+  static Result<Choice> repeat(const Task& task, Choice choice, const std::string& first) {
+    choice.note = "the same problem as " + first + " above";
+    AI_RETURN_IF_ERROR(prepare(task.candidates[static_cast<std::size_t>(choice.candidate)]));
+    return choice;
+  }
+
+  const cuda::Api& api_;
+  const int device_;
+  std::span<const LoweredTask> tasks_;
+  std::span<const MemoryRange> temporaries_;
+  const TunerSettings& settings_;
+  std::function<double()> now_;
+  const double end_;
+  std::unordered_map<std::string, std::size_t> first_of_;
+  std::unordered_map<std::size_t, ScratchLayout> open_;
+  std::size_t left_ = 0;
+  std::size_t limit_ = 0;
+  cuda::DeviceMemory scratch_;
+  cuda::OwnedStream stream_;
+  std::optional<Stopwatch> stopwatch_;
+  std::optional<TuningBench> bench_;
+};
+
+}  // namespace
+
+Result<std::vector<Choice>> choose(const cuda::Api& api, int device,
+                                   std::span<const LoweredTask> tasks,
+                                   std::span<const MemoryRange> temporaries,
+                                   const TunerSettings& settings) {
+  return ProgramTuner(api, device, tasks, temporaries, settings).run();
+}
+
+}  // namespace ai::detail
