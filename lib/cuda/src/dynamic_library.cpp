@@ -120,7 +120,6 @@ Result<Library> open_library(const LibraryName& name, const LoaderApi& loader) {
   if (void* handle = loader.open(name.soname, kFlags | RTLD_NOLOAD)) {
     return Library{handle, name.soname};
   }
-  (void)loader.error();
 
   std::vector<std::string> places;
   const std::string chosen = value_of(loader, name.variable);
