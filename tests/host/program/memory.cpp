@@ -1,3 +1,5 @@
+#include "ai/memory.hpp"
+
 #include <doctest/doctest.h>
 
 #include <cstdint>
@@ -5,8 +7,6 @@
 #include <set>
 #include <thread>
 #include <vector>
-
-#include "ai/memory.hpp"
 
 namespace {
 
