@@ -60,10 +60,12 @@ Result<Executable> build(const cuda::Api& api, int device, std::span<const Lower
     return Status(memory.status().code(), "the workspace: " + memory.status().message());
   }
   retained->workspace = std::move(*memory);
+  retained->addresses = workspace.over(retained->workspace.data());
 
-  Result<Recording> recording = record(api, recorded_steps(tasks, choices), dependencies,
-                                       workspace.over(retained->workspace.data()), retries);
+  Result<Recording> recording =
+      record(api, recorded_steps(tasks, choices), dependencies, retained->addresses, retries);
   if (!recording) return recording.status();
+  const Retained* const kept = retained.get();
   AI_RETURN_IF_ERROR(retain(api, recording->graph.get(), std::move(retained)));
   Result<cuda::OwnedGraphExec> exec = instantiate(api, recording->graph.get());
   if (!exec) return exec.status();
@@ -75,7 +77,7 @@ Result<Executable> build(const cuda::Api& api, int device, std::span<const Lower
   info.dot = dot(recording->nodes);
   info.nodes = std::move(recording->nodes);
   return Executable(
-      std::make_unique<CudaExecutable>(api, device, std::move(*exec), std::move(info)));
+      std::make_unique<CudaExecutable>(api, device, std::move(*exec), kept, std::move(info)));
 }
 
 }  // namespace

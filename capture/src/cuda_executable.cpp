@@ -4,6 +4,7 @@
 #include <new>
 #include <utility>
 
+#include "capture/enqueue.hpp"
 #include "capture/reclaim.hpp"
 #include "cuda/error.hpp"
 #include "cuda/guards.hpp"
@@ -26,10 +27,15 @@ Status capturing(const char* what) noexcept try {
 }  // namespace
 
 CudaExecutable::CudaExecutable(const cuda::Api& api, int device, cuda::OwnedGraphExec exec,
-                               ExecutableInfo info) noexcept
-    : Impl(std::move(info)), api_(api), device_(device), exec_(std::move(exec)) {}
+                               const Retained* retained, ExecutableInfo info) noexcept
+    : Impl(std::move(info)),
+      api_(api),
+      device_(device),
+      exec_(std::move(exec)),
+      retained_(retained) {}
 
 CudaExecutable::~CudaExecutable() {
+  if (enqueued_) (void)wait();
   {
     const cuda::CaptureModeGuard relaxed(api_);
     exec_.reset();  // does not wait for a running launch
@@ -43,14 +49,20 @@ Status CudaExecutable::launch(Stream stream) noexcept {
   return launch_here(stream);
 }
 
-Status CudaExecutable::launch_here(Stream stream) noexcept {
+// A graph launch on a capturing stream would not only fail: it would destroy that capture.
+Status CudaExecutable::check_stream(Stream stream) const noexcept {
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
   const cudaError_t asked = api_.stream_is_capturing(stream, &status);
   if (asked != cudaSuccess) [[unlikely]]
     return refused(asked);
   if (status != cudaStreamCaptureStatusNone) [[unlikely]] {
-    return capturing("the stream is being captured: launch after its capture has ended");
+    return capturing("the stream is being captured: use it after its capture has ended");
   }
+  return {};
+}
+
+Status CudaExecutable::launch_here(Stream stream) noexcept {
+  AI_RETURN_IF_ERROR(check_stream(stream));
   const cudaError_t launched = api_.graph_launch(exec_.get(), stream);
   if (launched != cudaSuccess) [[unlikely]] {
     return cuda::to_status(api_, launched, "cudaGraphLaunch");
@@ -64,6 +76,21 @@ Status CudaExecutable::launch_on_device(Stream stream) noexcept {
   const cuda::DeviceGuard guard(api_, device_);
   AI_RETURN_IF_ERROR(guard.status());
   return launch_here(stream);
+}
+
+Status CudaExecutable::enqueue(Stream stream) noexcept try {
+  const cuda::DeviceGuard guard(api_, device_);
+  AI_RETURN_IF_ERROR(guard.status());
+  AI_RETURN_IF_ERROR(check_stream(stream));
+  last_stream_ = stream;
+  launched_ = true;
+  enqueued_ = true;
+  for (const std::shared_ptr<Step>& step : retained_->steps) {
+    AI_RETURN_IF_ERROR(detail::enqueue(*step, retained_->addresses, stream));
+  }
+  return {};
+} catch (const std::bad_alloc&) {
+  return {StatusCode::OutOfMemory, {}};
 }
 
 Status CudaExecutable::refused(cudaError_t code) const noexcept {
@@ -86,14 +113,9 @@ Status CudaExecutable::wait() noexcept {
 }
 
 Status CudaExecutable::wait_here() noexcept {
-  // Synchronising a stream that the caller has begun to capture would destroy that capture.
-  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
-  const cudaError_t asked = api_.stream_is_capturing(last_stream_, &status);
-  if (asked != cudaSuccess) return refused(asked);
-  if (status != cudaStreamCaptureStatusNone) {
-    return capturing("the stream of the last launch is being captured: wait after it has ended");
-  }
+  AI_RETURN_IF_ERROR(check_stream(last_stream_));
   AI_CUDA_RETURN_IF_ERROR(api_, stream_synchronize, last_stream_);
+  enqueued_ = false;
   return {};
 }
 

@@ -31,6 +31,10 @@ Status Executable::launch(Stream stream) noexcept {
   return impl_ != nullptr ? impl_->launch(stream) : moved_from();
 }
 
+Status Executable::enqueue(Stream stream) noexcept {
+  return impl_ != nullptr ? impl_->enqueue(stream) : moved_from();
+}
+
 Status Executable::wait() noexcept {
   return impl_ != nullptr ? impl_->wait() : moved_from();
 }

@@ -26,13 +26,14 @@ class HostExecutable final : public Executable::Impl {
 
   Status launch(Stream) noexcept override try {
     for (const std::shared_ptr<Step>& step : steps_) {
-      AI_RETURN_IF_ERROR(enqueue(*step, addresses_, nullptr));
+      AI_RETURN_IF_ERROR(detail::enqueue(*step, addresses_, nullptr));
     }
     return {};
   } catch (const std::bad_alloc&) {
     return {StatusCode::OutOfMemory, {}};
   }
 
+  Status enqueue(Stream stream) noexcept override { return launch(stream); }
   Status wait() noexcept override { return {}; }
 
  private:

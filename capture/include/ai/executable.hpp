@@ -37,8 +37,14 @@ class Executable {
   /// `stream` is ignored.
   [[nodiscard]] Status launch(Stream stream = nullptr) noexcept;
 
-  /// Blocks until the last launch has finished; reports what went wrong on the device. Ok if
-  /// nothing was launched.
+  /// Enqueues the same steps one after the other on `stream`, without the graph: what a replay
+  /// saves, and a way to look at single kernels. Costs host time for each step; runs the user
+  /// steps' functions again. The caller orders it against launches on other streams: both use one
+  /// workspace. Destroying the executable then waits for it. Errors as for launch.
+  [[nodiscard]] Status enqueue(Stream stream = nullptr) noexcept;
+
+  /// Blocks until the last launch (or enqueue) has finished; reports what went wrong on the device.
+  /// Ok if nothing was launched.
   [[nodiscard]] Status wait() noexcept;
 
   /// For each choice: the candidate, its time, the runner-up, and why the others were not taken.

@@ -26,6 +26,7 @@ class Executable::Impl {
   Impl& operator=(const Impl&) = delete;
 
   [[nodiscard]] virtual Status launch(Stream stream) noexcept = 0;
+  [[nodiscard]] virtual Status enqueue(Stream stream) noexcept = 0;
   [[nodiscard]] virtual Status wait() noexcept = 0;
   [[nodiscard]] const ExecutableInfo& info() const noexcept { return info_; }
 

@@ -14,6 +14,7 @@ namespace ai::detail {
 struct Retained {
   cuda::DeviceMemory workspace;
   std::vector<std::shared_ptr<Step>> steps;  // they own the constants their nodes read
+  AddressMap addresses = {};                 // symbolic storage over the workspace
   Retained* next = nullptr;
 };
 
