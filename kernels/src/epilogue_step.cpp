@@ -13,8 +13,11 @@ constexpr int kBlocksPerSm = 8;  // of 256 threads: full occupancy
 MemoryRange bias_range(const Epilogue& epilogue) noexcept {
   constexpr std::int64_t kSize = sizeof(float);
   const std::int64_t stride = epilogue.bias_row + epilogue.bias_col;  // one of them, or neither
+  if (epilogue.bias_count <= 1 || stride == 1) {
+    return range_of(epilogue.bias, static_cast<std::size_t>(epilogue.bias_count * kSize));
+  }
   return {reinterpret_cast<std::uintptr_t>(epilogue.bias), epilogue.bias_count, kSize,
-          (stride != 0 ? stride : 1) * kSize};
+          stride * kSize};
 }
 
 std::vector<MemoryRange> reads_of(const Epilogue& epilogue) {

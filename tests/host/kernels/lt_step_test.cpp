@@ -1,0 +1,193 @@
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include "fake_device.hpp"
+#include "kernels/lt_matmul.hpp"
+#include "matrix.hpp"
+
+using ai::kernels::matrix_view;
+using ai::kernels::Product;
+using ai::kernels::tiles_of;
+using ai::kernels::within_span;
+
+namespace {
+
+struct Fixture {
+  Fixture() {
+    (void)fake_device::fresh_backend();
+    auto made = ai::kernels::LtContext::make(fake_device::api(), fake_lt::api(), 0);
+    REQUIRE(made.ok());
+    context = *made;
+  }
+  std::shared_ptr<ai::Step> step(const ai::kernels::LtCall& call, std::size_t workspace = 0) {
+    auto matmul = ai::kernels::LtMatmul::make(context, call);
+    REQUIRE(matmul.ok());
+    ai::kernels::LtAlgorithm algorithm = {.algo = {}, .workspace_bytes = workspace};
+    algorithm.algo.data[0] = 42;
+    return ai::kernels::make_lt_step("step", *matmul, algorithm);
+  }
+  std::shared_ptr<const ai::kernels::LtContext> context;
+};
+
+Product product_of(const Matrix& l, const Matrix& r, const Matrix& d) {
+  return {.l = matrix_view(l.tensor()),
+          .r = matrix_view(r.tensor()),
+          .c = {},
+          .d = matrix_view(d.tensor())};
+}
+
+}  // namespace
+
+TEST_CASE("the bias, the operands and the scratch go through the address map") {
+  Fixture f;
+  const Matrix l(2, 3), r(3, 4), d(2, 4), bias(1, 4);
+  Matrix other_d(2, 4);
+  const Matrix other_bias(1, 4, 0, 0, 9);
+  const auto step = f.step(
+      {.product = product_of(l, r, d), .epilogue = CUBLASLT_EPILOGUE_BIAS, .bias = bias.data()},
+      256);
+  alignas(256) char scratch[256];
+  ai::AddressMap addresses;
+  addresses.add(reinterpret_cast<std::uintptr_t>(d.data()), 32, other_d.data());
+  addresses.add(reinterpret_cast<std::uintptr_t>(bias.data()), 16, other_bias.data());
+  addresses.add(step->writes().at(1).begin, 256, scratch);
+  REQUIRE(step->enqueue(addresses, nullptr).ok());
+  const fake_lt::Call& call = fake_lt::state().calls.at(0);
+  CHECK(call.operation.compute == CUBLAS_COMPUTE_32F);
+  CHECK(call.operation.scale == CUDA_R_32F);
+  CHECK(call.operation.bias == other_bias.data());
+  CHECK(call.d_data == other_d.data());
+  CHECK(call.c_data == other_d.data());
+  CHECK(call.workspace == scratch);
+  CHECK(call.workspace_bytes == 256);
+  CHECK(call.algorithm == 42);
+}
+
+TEST_CASE("an operand that is less aligned than its algorithm was chosen for is refused [B6]") {
+  Fixture f;
+  const Matrix l(2, 3), r(3, 4), d(2, 4);
+  const Matrix shifted(2, 4, 0, 1);
+  const auto step = f.step({.product = product_of(l, r, d)});
+  ai::AddressMap addresses;
+  addresses.add(reinterpret_cast<std::uintptr_t>(d.data()), 32, shifted.data());
+  const ai::Status status = step->enqueue(addresses, nullptr);
+  CHECK(status.code() == ai::StatusCode::Invalid);
+  CHECK(status.message().find("the result is 4-byte aligned, expected 256") == 0);
+  CHECK(fake_lt::state().calls.empty());
+}
+
+TEST_CASE(
+    "preparing a step records it once, relaxed, and reports what cuBLASLt refuses [A1][C12]") {
+  Fixture f;
+  Matrix l(2, 3), r(3, 4), d(2, 4);
+  const auto step = f.step({.product = product_of(l, r, d)});
+  SUBCASE("it works") {
+    REQUIRE(step->prepare().ok());
+    CHECK(fake_lt::state().calls.size() == 1);
+    CHECK(fake_device::state().begin_mode == cudaStreamCaptureModeRelaxed);
+  }
+  SUBCASE("it is refused") {
+    fake_lt::state().matmul = CUBLAS_STATUS_NOT_SUPPORTED;
+    CHECK(step->prepare().code() == ai::StatusCode::Unsupported);
+  }
+  CHECK(fake_device::state().calls == std::vector<std::string>{"begin", "end"});
+  CHECK(fake_device::state().mode == cudaStreamCaptureModeThreadLocal);
+}
+
+namespace {
+
+/// The elements that an operand's part covers, as a mark in a map of the whole.
+void mark(std::vector<int>& marks, const ai::kernels::MatrixView& part, const float* base,
+          std::int64_t ld) {
+  for (std::int64_t r = 0; r < part.rows; ++r) {
+    for (std::int64_t c = 0; c < part.cols; ++c) {
+      ++marks[static_cast<std::size_t>(part.data - base + r * ld + c)];
+    }
+  }
+}
+
+std::int64_t span(const ai::kernels::MatrixView& view) {
+  return view.rows * view.ld;
+}
+
+}  // namespace
+
+TEST_CASE(
+    "tiles keep every operand within the span and cover the result once a slice of k [C5][C6]") {
+  for (const bool trans_l : {false, true}) {
+    for (const bool trans_r : {false, true}) {
+      for (const float beta : {0.0F, 2.0F}) {
+        for (const std::int64_t limit : {5000, 700, 300}) {
+          CAPTURE(trans_l);
+          CAPTURE(trans_r);
+          CAPTURE(limit);
+          constexpr std::int64_t kM = 70, kN = 130, kK = 90;
+          const Matrix l = trans_l ? Matrix(kK, kM, 5) : Matrix(kM, kK, 5);
+          const Matrix r = trans_r ? Matrix(kN, kK, 5) : Matrix(kK, kN, 5);
+          Matrix c(kM, kN, 7), d(kM, kN, 3), whole(kM, kN, 3);
+          Product product = product_of(l, r, d);
+          product.trans_l = trans_l;
+          product.trans_r = trans_r;
+          product.beta = beta;
+          if (beta != 0.0F) product.c = matrix_view(c.tensor());
+          CHECK_FALSE(within_span(product, limit));
+
+          const std::vector<Product> tiles = tiles_of(product, limit);
+          CHECK(tiles.size() > 1);
+          std::vector<int> marks(static_cast<std::size_t>(kM * (kN + 3)));
+          Fixture f;
+          for (const Product& tile : tiles) {
+            CHECK(span(tile.l) <= limit);
+            CHECK(span(tile.r) <= limit);
+            CHECK(span(tile.d) <= limit);
+            if (tile.beta != 0.0F) CHECK(span(tile.c) <= limit);
+            if (tile.c.data != tile.d.data) mark(marks, tile.d, d.data(), kN + 3);
+            REQUIRE(f.step({.product = tile})->enqueue({}, nullptr).ok());
+          }
+          product.d = matrix_view(whole.tensor());
+          REQUIRE(f.step({.product = product})->enqueue({}, nullptr).ok());
+          bool right = d.padding_is_untouched();
+          for (std::int64_t m = 0; m < kM; ++m) {
+            for (std::int64_t n = 0; n < kN; ++n) {
+              right = right && marks[static_cast<std::size_t>(m * (kN + 3) + n)] == 1;
+              right = right && d.at(m, n) == whole.at(m, n);
+            }
+          }
+          CHECK(right);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("the limit is 2^31 elements, padding included [C5]") {
+  float* at = nullptr;
+  const auto tall = [&](std::int64_t rows) {
+    return Product{.l = {at, rows, 2, 16}, .r = {at, 2, 1, 1}, .c = {}, .d = {at, rows, 1, 1}};
+  };
+  CHECK(within_span(tall(134217727)));
+  CHECK_FALSE(within_span(tall(134217728)));
+  CHECK(tiles_of(tall(134217728)).size() == 2);
+}
+
+TEST_CASE("a product beyond the span is done in tiles, each in an algorithm of its own [C5]") {
+  const auto backend = fake_device::fresh_backend();
+  auto* at = reinterpret_cast<float*>(std::uintptr_t{1} << 40);
+  const auto tensor = [&](std::int64_t gib, std::int64_t rows, std::int64_t cols, std::int64_t ld) {
+    return ai::make_tensor_2d(at + (gib << 28), {rows, cols}, ai::DType::F32, ai::Device::CUDA, 0,
+                              ld);
+  };
+  const auto plan = ai::plan_forward({.A = tensor(0, 134217728, 2, 16),
+                                      .B = tensor(16, 2, 1, 1),
+                                      .Y = tensor(32, 134217728, 1, 1)});
+  REQUIRE(plan.ok());
+  const auto tasks = backend->lower({&*plan, 1});
+  REQUIRE(tasks.ok());
+  const ai::Task& task = tasks->front();
+  CHECK(fake_device::find(task, "lt_fused")->reason.find("2^31") != std::string::npos);
+  const ai::Candidate& last = task.candidates.back();
+  CHECK(last.name == "lt_epilogue/tiles");
+  CHECK(last.steps.size() == 2);
+  CHECK_FALSE(ai::depends_on(*last.steps[1], *last.steps[0]));
+}
