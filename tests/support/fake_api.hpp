@@ -1,0 +1,150 @@
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "ai/step.hpp"
+#include "cuda/api.hpp"
+
+namespace ai::test {
+
+/// A CUDA runtime without a GPU. Device memory is host memory, work runs when it is enqueued (or,
+/// captured, when its graph is launched), and every call is recorded and can be made to fail.
+/// One at a time: making one makes it the runtime behind api().
+class FakeCuda {
+ public:
+  FakeCuda();
+  ~FakeCuda();
+  FakeCuda(const FakeCuda&) = delete;
+  FakeCuda& operator=(const FakeCuda&) = delete;
+
+  [[nodiscard]] static const cuda::Api& api();
+
+  // What has been called: names of Api's members, in order.
+  [[nodiscard]] const std::vector<std::string>& calls() const { return calls_; }
+  [[nodiscard]] int count(const std::string& function) const;
+  void forget_calls() { calls_.clear(); }
+
+  // Scripts. `nth` counts from 1 and from now.
+  void fail(const std::string& function, int nth, cudaError_t code);
+  void fail_any(int nth, cudaError_t code);
+  /// What fail_any's failing call was; empty before it was reached.
+  [[nodiscard]] const std::string& failed() const { return failed_; }
+
+  // State.
+  cudaError_t last_error = cudaSuccess;
+  int device = 0;
+  int device_count = 2;
+  std::size_t free_bytes = std::size_t{1} << 30;
+  cudaStreamCaptureMode mode = cudaStreamCaptureModeGlobal;
+  /// Everything that was made and not destroyed, and every rule that was broken; empty if all is
+  /// well.
+  [[nodiscard]] std::vector<std::string> complaints() const;
+  /// Bytes of device memory that the library holds.
+  [[nodiscard]] std::size_t pool_bytes() const;
+  /// The device's clock. Work advances it by what it is said to take, each launch by 1 us.
+  [[nodiscard]] double seconds() const { return microseconds_ * 1e-6; }
+
+  // The caller's side.
+  [[nodiscard]] void* operand(std::size_t bytes, int on_device = 0,
+                              cudaMemoryType type = cudaMemoryTypeDevice);
+  [[nodiscard]] Stream make_stream(unsigned flags = cudaStreamNonBlocking);
+  void destroy_stream(Stream stream);
+  void begin_capture(Stream stream);
+  /// Whether the capture was intact.
+  bool end_capture(Stream stream);
+  /// What another thread's forbidden call does.
+  void invalidate(Stream stream);
+  [[nodiscard]] bool capturing(Stream stream) const;
+
+  /// Work of a step: runs now, or becomes a node.
+  cudaError_t work(Stream stream, cudaGraphNodeType type, double takes_us,
+                   std::function<void()> what);
+  /// Launches stay in flight until complete().
+  void hold() { holding_ = true; }
+  void complete();
+
+ private:
+  friend struct FakeFunctions;
+  struct Node {
+    cudaGraphNodeType type;
+    double takes_us;
+    std::function<void()> what;
+  };
+  struct UserObject {
+    void* data;
+    cudaHostFn_t destroy;
+    unsigned references;
+  };
+  struct Graph {
+    std::vector<std::shared_ptr<Node>> nodes;
+    std::vector<std::pair<Node*, Node*>> edges;
+    std::vector<UserObject*> retained;
+  };
+  struct Exec {
+    std::vector<std::shared_ptr<Node>> nodes;
+    std::vector<UserObject*> retained;
+    bool in_flight = false;
+  };
+  struct StreamState {
+    unsigned flags = 0;
+    cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+    Graph* graph = nullptr;
+    std::vector<Node*> leaves;
+    // What cudaStreamGetCaptureInfo pointed at; overwritten when it is no longer valid.
+    std::vector<cudaGraphNode_t> info_nodes;
+    std::vector<cudaGraphEdgeData> info_edges;
+  };
+  struct Event {
+    double at_us = 0;
+  };
+  struct Block {
+    std::size_t bytes;
+    int device;
+    cudaMemoryType type;
+    bool pooled;
+  };
+  struct Failure {
+    std::string function;  // empty: any
+    int countdown;
+    cudaError_t code;
+  };
+
+  cudaError_t enter(const char* function);
+  cudaError_t error(cudaError_t code);
+  StreamState& state(cudaStream_t stream);
+  void drop(UserObject* object, unsigned references);
+  void drop_all(std::vector<UserObject*>& objects);
+  void* allocate(std::size_t bytes, int on_device, cudaMemoryType type, bool pooled);
+  void release(void* data);
+  void run(const std::vector<std::shared_ptr<Node>>& nodes);
+
+  static inline FakeCuda* current_ = nullptr;
+
+  std::vector<std::string> calls_;
+  std::vector<std::string> broken_rules_;
+  std::vector<Failure> failures_;
+  std::string failed_;
+  std::map<StreamState*, std::unique_ptr<StreamState>> streams_;
+  std::set<StreamState*> callers_streams_;
+  std::map<Graph*, std::unique_ptr<Graph>> graphs_;
+  std::map<Exec*, std::unique_ptr<Exec>> execs_;
+  std::map<Event*, std::unique_ptr<Event>> events_;
+  std::map<UserObject*, std::unique_ptr<UserObject>> objects_;
+  std::set<void*> pools_;
+  std::map<void*, Block> blocks_;
+  std::vector<std::vector<UserObject*>> in_flight_;  // of execs destroyed while in flight
+  StreamState default_stream_;
+  double microseconds_ = 0;
+  bool holding_ = false;
+  bool in_callback_ = false;
+};
+
+}  // namespace ai::test
