@@ -79,8 +79,9 @@ Status LtMatmul::describe() noexcept {
   const auto operation = [](bool transposed) { return transposed ? CUBLAS_OP_T : CUBLAS_OP_N; };
 
   const Product& p = call_.product;
+  // Pedantic: plain COMPUTE_32F turns into TF32 where NVIDIA_TF32_OVERRIDE=1 is set.
   AI_RETURN_IF_ERROR(
-      context_->check(lt.matmul_desc_create(&operation_, CUBLAS_COMPUTE_32F, CUDA_R_32F),
+      context_->check(lt.matmul_desc_create(&operation_, CUBLAS_COMPUTE_32F_PEDANTIC, CUDA_R_32F),
                       "cublasLtMatmulDescCreate"));
   AI_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_DESC_TRANSA, operation(p.trans_r)));
   AI_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_DESC_TRANSB, operation(p.trans_l)));
