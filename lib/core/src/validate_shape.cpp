@@ -23,10 +23,10 @@ std::string factor_text(const Call& call, std::string_view name) {
                           : " with trans_b");
 }
 
-/// The wanted extent, or its letter where the operand itself fixes it.
+/// The wanted extent, or its letter where the operand itself fixes it: only B's N, since A, which
+/// comes first, is never the one that is wrong.
 std::string axis_text(const Call& call, const Operand& operand, Axis axis) {
-  if (source_of(axis) != operand.name) return std::to_string(call.extent(axis));
-  return axis == Axis::N ? "N" : axis == Axis::M ? "M" : "K";
+  return source_of(axis) == operand.name ? "N" : std::to_string(call.extent(axis));
 }
 
 /// The factors that fix the extents of this operand.

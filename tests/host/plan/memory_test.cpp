@@ -32,6 +32,19 @@ TEST_CASE("rule expanded: F5 a stride of 0 is refused for every operand, along e
   });
 }
 
+TEST_CASE("rule expanded: two elements are enough, one or none are not") {
+  GemmForward call = small_forward(2, 2, 0);
+  call.A.desc.stride = {0, 0};
+  call.B.desc.stride = {0, 0};
+  check_ok(call);
+  call.Y.desc.stride = {0, 1};
+  check_refused(call, StatusCode::StrideMismatch,
+                "Y is expanded ([2,2] with strides [0,1]), expected memory for every element");
+  call.Y.desc.stride = {2, 0};
+  check_refused(call, StatusCode::StrideMismatch,
+                "Y is expanded ([2,2] with strides [2,0]), expected memory for every element");
+}
+
 TEST_CASE("rule inner_stride: C16 rows of every matrix must be contiguous") {
   for_each_operand([](Slot& slot) {
     if (slot.is_bias) return;
@@ -158,6 +171,12 @@ TEST_CASE("rule span: one row longer than 64 bits of bytes is refused") {
   CHECK(status.message().starts_with("Y is [1,2305843009213693952]"));
 }
 
+TEST_CASE("rule span: extents without elements span nothing, however large") {
+  const std::int64_t huge = std::int64_t{1} << 62;
+  check_ok(small_forward(huge, 0, 0));
+  check_ok(small_forward(0, 0, huge));
+}
+
 TEST_CASE("rule span: memory that wraps around the address space is refused") {
   for_each_operand([](Slot& slot) {
     if (slot.is_backward && slot.name == "C") return;
@@ -205,6 +224,14 @@ TEST_CASE("rule alignment: C13 an address that is no multiple of 4 is refused fo
       }
     }
   });
+}
+
+TEST_CASE("rule alignment: it is asked of operands with elements, also after one without") {
+  GemmForward call = small_forward(kM, kN, 0);
+  call.A.data = address(0x1001);
+  check_ok(call);
+  call.Y.data = address(0x2002);
+  check_refused(call, StatusCode::Invalid, "Y is at 0x2002, expected a multiple of 4");
 }
 
 TEST_CASE("rule alignment: C13 any multiple of 4 will do, with odd leading dimensions") {

@@ -80,6 +80,15 @@ TEST_CASE("a bias has one stride: a column of a matrix serves as PerM, a strided
   check_bias({5, 7, vector(3, 5, 4), BiasKind::PerM, 5, 4});
 }
 
+TEST_CASE("two rows keep their leading dimension, two bias elements their stride") {
+  check_bias({2, 3, matrix(3, {2, 1}, 12), BiasKind::PerM, 2, 12});
+  GemmForward call = small_forward(2);
+  call.Y.desc.stride = {40, 1};
+  const Result<GemmPlan> planned = plan(call);
+  REQUIRE(planned.ok());
+  CHECK(planned->forward().Y.desc.stride == Extents{40, 1});
+}
+
 TEST_CASE("C16 strides of a bias that move nothing are replaced by 1") {
   check_bias({5, 7, with_strides(matrix(3, {1, 1}), {0, 0}), BiasKind::Scalar, 1, 1});
   check_bias({5, 7, with_strides(matrix(3, {1, 1}), {-4, 17}), BiasKind::Scalar, 1, 1});

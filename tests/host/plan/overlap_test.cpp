@@ -127,10 +127,21 @@ TEST_CASE("rule overlap: Z may not be C, though Y may") {
   check_overlap(call, "Z", "C");
 }
 
+TEST_CASE("rule overlap: a bias inside Y is found also where Y is C") {
+  GemmForward call = full_forward();
+  call.C = call.Y;
+  call.bias->data = call.Y.data;
+  check_overlap(call, "Y", "bias");
+}
+
 TEST_CASE("rule overlap: inputs may share memory") {
   GemmForward forward = small_forward(kM, kM, kK);
   forward.attrs.trans_b = true;
   forward.B = forward.A;
+  check_ok(forward);
+  forward = full_forward();
+  forward.C->data = forward.A.data;
+  forward.bias->data = forward.A.data;
   check_ok(forward);
 
   GemmBackward backward = full_backward();
