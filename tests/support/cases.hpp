@@ -14,9 +14,11 @@ namespace support {
 
 enum class Wanted { No, Overwrite, Accumulate };
 enum class Values {
-  Random,      ///< in (-1, 1)
-  ExactLeft,   ///< A, B (forward) and A, B (backward) hold 13-bit integers on the left, else +-1
-  ExactRight,  ///< the other way round: every f32 sum is exact
+  Random,  ///< in (-1, 1)
+  /// Every f32 sum is exact. Forward: A holds 13-bit integers and B +-1; backward: A and B hold
+  /// the integers and gY +-1.
+  ExactLeft,
+  ExactRight,  ///< the other way round
 };
 
 struct Case {

@@ -1,9 +1,12 @@
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <limits>
 #include <string>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "support/cases.hpp"
@@ -278,6 +281,10 @@ TEST_CASE("D7 long sums keep their precision") {
   const auto mixed = [](std::int64_t i) { return i < 262144 ? 1.0F : 0.1F; };
   CHECK(std::abs(gbias_of(524288, 1, BiasKind::Scalar, mixed) - 288358.40F) <= 0.1F);
   CHECK(std::abs(gbias_of(1000000, 1, BiasKind::Scalar, constant(0.1F)) - 100000.0F) <= 0.05F);
+  for (const auto& [m, n, kind] :
+       {std::tuple{1000000, 2, BiasKind::PerN}, std::tuple{2, 1000000, BiasKind::PerM}}) {
+    CHECK(std::abs(gbias_of(m, n, kind, constant(0.1F)) - 100000.0F) <= 0.05F);
+  }
   // 2^25 ones: one running f32 sum would stick at 16777216.
   CHECK(gbias_of(std::int64_t{1} << 24, 2, BiasKind::Scalar, constant(1.0F)) == 33554432.0F);
 }
