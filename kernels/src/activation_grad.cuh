@@ -57,7 +57,7 @@ struct LaneColumns {
 
 /// gZ of one lane's columns at (row, column), stored where asked. Columns that are not valid give
 /// 0.
-template <ActKind kAct, bool kVectors>
+template <ActKind kAct, bool kVectors, bool kWithC>
 __device__ inline void finish(const GradientArgs& args, const LaneColumns<kVectors>& columns,
                               std::int64_t row, std::int64_t column, unsigned mask,
                               float (&gy)[kLaneColumns], const float (&z)[kLaneColumns]) {
@@ -68,15 +68,15 @@ __device__ inline void finish(const GradientArgs& args, const LaneColumns<kVecto
     }
   }
   if (args.gz.data != nullptr) columns.store(args.gz.data + row * args.gz.ld + column, mask, gy);
-  if (args.gc.data != nullptr) {
+  if constexpr (kWithC) {
     float* const target = args.gc.data + row * args.gc.ld + column;
-    float old[kLaneColumns] = {};
-    if (args.accumulate_c) columns.load(target, mask, old);
+    float gc[kLaneColumns] = {};
+    if (args.accumulate_c) columns.load(target, mask, gc);
 #pragma unroll
     for (int j = 0; j < kLaneColumns; ++j) {
-      if (args.beta != 0.0F) old[j] = fmaf(args.beta, gy[j], old[j]);
+      if (args.beta != 0.0F) gc[j] = fmaf(args.beta, gy[j], gc[j]);
     }
-    columns.store(target, mask, old);
+    columns.store(target, mask, gc);
   }
 }
 
@@ -85,12 +85,13 @@ inline constexpr bool kCheap =
     kAct == ActKind::None || kAct == ActKind::ReLU || kAct == ActKind::LeakyReLU;
 
 /// Rows (PerM: pieces of a row) that a thread has in flight. Fewer where act' is long code that is
-/// repeated for each, or where each is four loads with an address of its own.
+/// repeated for each, or where each is four loads with an address of its own. 8 gain nothing at
+/// [16384,1024] and cost 0.4 us at [64,256], where fetching the code is what takes time.
 template <ActKind kAct, bool kVectors>
 inline constexpr int kInFlight = kCheap<kAct>&& kVectors ? 4 : 2;
 
 /// None, Scalar, PerN.
-template <ActKind kAct, bool kVectors>
+template <ActKind kAct, bool kVectors, bool kWithC>
 __global__ __launch_bounds__(kGradientThreads) void gradient_down(const GradientArgs args) {
   constexpr int kRows = kInFlight<kAct, kVectors>;
   constexpr int kCells = kGradientThreads * kLaneColumns;
@@ -132,7 +133,7 @@ __global__ __launch_bounds__(kGradientThreads) void gradient_down(const Gradient
         for (int u = 0; u < kRows; ++u) {
           const std::int64_t r = row + u * groups;
           const unsigned in = r < row_end ? mask : 0U;
-          finish<kAct>(args, columns, r, column, in, gy[u], z[u]);
+          finish<kAct, kVectors, kWithC>(args, columns, r, column, in, gy[u], z[u]);
 #pragma unroll
           for (int j = 0; j < kLaneColumns; ++j) sum[j] += static_cast<double>(gy[u][j]);
         }
@@ -159,7 +160,7 @@ __global__ __launch_bounds__(kGradientThreads) void gradient_down(const Gradient
 }
 
 /// PerM.
-template <ActKind kAct, bool kVectors>
+template <ActKind kAct, bool kVectors, bool kWithC>
 __global__ __launch_bounds__(kGradientThreads) void gradient_along(const GradientArgs args) {
   constexpr int kPieces = kInFlight<kAct, kVectors>;
   const int lanes = 1 << args.grid.lanes_log2;
@@ -198,7 +199,7 @@ __global__ __launch_bounds__(kGradientThreads) void gradient_along(const Gradien
       for (int u = 0; u < kPieces; ++u) {
         const std::int64_t column = c + u * width + columns.first();
         const unsigned mask = columns.valid(c + u * width, end);
-        finish<kAct>(args, columns, row, column, mask, gy[u], z[u]);
+        finish<kAct, kVectors, kWithC>(args, columns, row, column, mask, gy[u], z[u]);
         sum += (static_cast<double>(gy[u][0]) + static_cast<double>(gy[u][1])) +
                (static_cast<double>(gy[u][2]) + static_cast<double>(gy[u][3]));
       }
@@ -216,10 +217,16 @@ __global__ __launch_bounds__(kGradientThreads) void gradient_along(const Gradien
   }
 }
 
+// Code that a small launch does not run still costs it time to fetch, so gC has kernels of its own;
+// one form of them, with scalar loads, is enough for something so rarely asked.
 template <ActKind kAct>
-GradientKernel select(bool along_rows, bool vectors) noexcept {
-  if (along_rows) return vectors ? gradient_along<kAct, true> : gradient_along<kAct, false>;
-  return vectors ? gradient_down<kAct, true> : gradient_down<kAct, false>;
+GradientKernel select(const GradientForm& form) noexcept {
+  if (form.along_rows) {
+    if (form.with_c) return gradient_along<kAct, false, true>;
+    return form.vectors ? gradient_along<kAct, true, false> : gradient_along<kAct, false, false>;
+  }
+  if (form.with_c) return gradient_down<kAct, false, true>;
+  return form.vectors ? gradient_down<kAct, true, false> : gradient_down<kAct, false, false>;
 }
 
 }  // namespace ai::kernels

@@ -58,18 +58,19 @@ struct GradientArgs {
   BiasTarget target;
 };
 
-using GradientKernel = void (*)(GradientArgs);
+/// Which kernel of an activation.
+struct GradientForm {
+  bool along_rows = false;  ///< PerM; otherwise down the columns
+  bool with_c = false;      ///< gC is asked; then `vectors` has no meaning
+  bool vectors = false;     ///< columns are a multiple of 4, each row starts at 16 bytes everywhere
+};
 
-/// The kernel for `act`: along the rows for PerM, else down the columns. `vectors`: columns are a
-/// multiple of 4 and every row of every operand starts at 16 bytes.
-[[nodiscard]] GradientKernel gradient_kernel(ActKind act, bool along_rows, bool vectors) noexcept;
+using GradientKernel = void (*)(GradientArgs);
+[[nodiscard]] GradientKernel gradient_kernel(ActKind act, const GradientForm& form) noexcept;
 
 /// Parts of the table, so that they compile side by side; null for an act of another part.
-[[nodiscard]] GradientKernel linear_gradient_kernel(ActKind act, bool along_rows,
-                                                    bool vectors) noexcept;
-[[nodiscard]] GradientKernel exp_gradient_kernel(ActKind act, bool along_rows,
-                                                 bool vectors) noexcept;
-[[nodiscard]] GradientKernel gelu_gradient_kernel(ActKind act, bool along_rows,
-                                                  bool vectors) noexcept;
+[[nodiscard]] GradientKernel linear_gradient_kernel(ActKind act, const GradientForm& form) noexcept;
+[[nodiscard]] GradientKernel exp_gradient_kernel(ActKind act, const GradientForm& form) noexcept;
+[[nodiscard]] GradientKernel gelu_gradient_kernel(ActKind act, const GradientForm& form) noexcept;
 
 }  // namespace ai::kernels

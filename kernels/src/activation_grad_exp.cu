@@ -2,12 +2,12 @@
 
 namespace ai::kernels {
 
-GradientKernel exp_gradient_kernel(ActKind act, bool along_rows, bool vectors) noexcept {
+GradientKernel exp_gradient_kernel(ActKind act, const GradientForm& form) noexcept {
   switch (act) {
-    case ActKind::ELU: return select<ActKind::ELU>(along_rows, vectors);
-    case ActKind::SiLU: return select<ActKind::SiLU>(along_rows, vectors);
-    case ActKind::Sigmoid: return select<ActKind::Sigmoid>(along_rows, vectors);
-    case ActKind::Tanh: return select<ActKind::Tanh>(along_rows, vectors);
+    case ActKind::ELU: return select<ActKind::ELU>(form);
+    case ActKind::SiLU: return select<ActKind::SiLU>(form);
+    case ActKind::Sigmoid: return select<ActKind::Sigmoid>(form);
+    case ActKind::Tanh: return select<ActKind::Tanh>(form);
     default: return nullptr;
   }
 }

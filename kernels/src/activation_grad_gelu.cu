@@ -2,10 +2,10 @@
 
 namespace ai::kernels {
 
-GradientKernel gelu_gradient_kernel(ActKind act, bool along_rows, bool vectors) noexcept {
+GradientKernel gelu_gradient_kernel(ActKind act, const GradientForm& form) noexcept {
   switch (act) {
-    case ActKind::GELU: return select<ActKind::GELU>(along_rows, vectors);
-    case ActKind::GELUTanh: return select<ActKind::GELUTanh>(along_rows, vectors);
+    case ActKind::GELU: return select<ActKind::GELU>(form);
+    case ActKind::GELUTanh: return select<ActKind::GELUTanh>(form);
     default: return nullptr;
   }
 }

@@ -7,7 +7,9 @@
 namespace ai::kernels {
 namespace {
 
-constexpr int kBlocksPerSm = 4;           // 256 threads of 64 registers each
+// 256 threads of at most 64 registers each: all resident at once. With 6, Tanh over [16384,1024]
+// took 70 us instead of 58 on an H200: the last of them ran as a second, nearly empty wave.
+constexpr int kBlocksPerSm = 4;
 constexpr int kMaxBlocksPerSm = 64;       // beyond, blocks take several items
 constexpr std::int64_t kRowsPerPart = 4;  // below, partial sums cost more than they divide
 constexpr int kMaxLanesLog2 = 8;

@@ -2,11 +2,11 @@
 
 namespace ai::kernels {
 
-GradientKernel linear_gradient_kernel(ActKind act, bool along_rows, bool vectors) noexcept {
+GradientKernel linear_gradient_kernel(ActKind act, const GradientForm& form) noexcept {
   switch (act) {
-    case ActKind::None: return select<ActKind::None>(along_rows, vectors);
-    case ActKind::ReLU: return select<ActKind::ReLU>(along_rows, vectors);
-    case ActKind::LeakyReLU: return select<ActKind::LeakyReLU>(along_rows, vectors);
+    case ActKind::None: return select<ActKind::None>(form);
+    case ActKind::ReLU: return select<ActKind::ReLU>(form);
+    case ActKind::LeakyReLU: return select<ActKind::LeakyReLU>(form);
     default: return nullptr;
   }
 }
