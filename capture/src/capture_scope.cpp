@@ -19,17 +19,28 @@ void Leaves::unite(const Leaves& other) {
 
 CaptureScope::~CaptureScope() {
   if (!open_) return;
-  cudaGraph_t graph = nullptr;
-  (void)api_.stream_end_capture(stream_, &graph);
-  // A step that began a capture of its own has left a graph that nobody else knows of.
-  if (graph != nullptr && graph != graph_) (void)api_.graph_destroy(graph);
+  (void)close();
   (void)api_.get_last_error();
 }
 
-Status CaptureScope::begin(cudaGraph_t graph, const Leaves& after) noexcept {
-  AI_CUDA_RETURN_IF_ERROR(api_, stream_begin_capture_to_graph, stream_, graph, after.nodes.data(),
-                          after.edges.data(), after.nodes.size(), cudaStreamCaptureModeThreadLocal);
-  graph_ = graph;
+cudaError_t CaptureScope::close() noexcept {
+  open_ = false;
+  cudaGraph_t graph = nullptr;
+  const cudaError_t code = api_.stream_end_capture(stream_, &graph);
+  if (code == cudaErrorStreamCaptureInvalidated) broken_ = true;
+  if (graph != graph_->get()) {
+    (void)graph_->release();
+    // A step that began a capture of its own has left a graph that nobody else knows of.
+    if (graph != nullptr) (void)api_.graph_destroy(graph);
+  }
+  return code;
+}
+
+Status CaptureScope::begin(cuda::OwnedGraph& graph, const Leaves& after) noexcept {
+  AI_CUDA_RETURN_IF_ERROR(api_, stream_begin_capture_to_graph, stream_, graph.get(),
+                          after.nodes.data(), after.edges.data(), after.nodes.size(),
+                          cudaStreamCaptureModeThreadLocal);
+  graph_ = &graph;
   open_ = true;
   return {};
 }
@@ -52,7 +63,7 @@ Status CaptureScope::leaves(Leaves& leaves) {
     open_ = false;
     return {StatusCode::Invalid, "it ended the capture of the stream it was given"};
   }
-  if (graph != graph_) {
+  if (graph != graph_->get()) {
     return {StatusCode::Invalid, "it began a capture of its own on the stream it was given"};
   }
   // The arrays are the driver's and live until the next call on the stream.
@@ -66,11 +77,7 @@ Status CaptureScope::leaves(Leaves& leaves) {
 }
 
 Status CaptureScope::end() noexcept {
-  open_ = false;
-  cudaGraph_t graph = nullptr;
-  const cudaError_t code = api_.stream_end_capture(stream_, &graph);
-  if (code == cudaErrorStreamCaptureInvalidated) broken_ = true;
-  return cuda::to_status(api_, code, "cudaStreamEndCapture");
+  return cuda::to_status(api_, close(), "cudaStreamEndCapture");
 }
 
 void CaptureScope::look() noexcept {

@@ -65,10 +65,18 @@ Result<Executable> build(const cuda::Api& api, int device, std::span<const Lower
   Result<Recording> recording =
       record(api, recorded_steps(tasks, choices), dependencies, retained->addresses, retries);
   if (!recording) return recording.status();
-  const Retained* const kept = retained.get();
-  AI_RETURN_IF_ERROR(retain(api, recording->graph.get(), std::move(retained)));
+  CapturedGraph captured;
+  captured.retained = retained.get();
+  if (recording->has_switches) {
+    captured.owned = std::move(retained);
+  } else {
+    AI_RETURN_IF_ERROR(retain(api, recording->graph.get(), std::move(retained)));
+  }
   Result<cuda::OwnedGraphExec> exec = instantiate(api, recording->graph.get());
   if (!exec) return exec.status();
+  captured.exec = std::move(*exec);
+  captured.graph = std::move(recording->graph);
+  captured.nodes = std::move(recording->handles);
 
   ExecutableInfo info;
   info.target = Target::CUDA;
@@ -77,7 +85,7 @@ Result<Executable> build(const cuda::Api& api, int device, std::span<const Lower
   info.dot = dot(recording->nodes);
   info.nodes = std::move(recording->nodes);
   return Executable(
-      std::make_unique<CudaExecutable>(api, device, std::move(*exec), kept, std::move(info)));
+      std::make_unique<CudaExecutable>(api, device, std::move(captured), std::move(info)));
 }
 
 }  // namespace

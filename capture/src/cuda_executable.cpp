@@ -26,21 +26,33 @@ Status capturing(const char* what) noexcept try {
 
 }  // namespace
 
-CudaExecutable::CudaExecutable(const cuda::Api& api, int device, cuda::OwnedGraphExec exec,
-                               const Retained* retained, ExecutableInfo info) noexcept
-    : Impl(std::move(info)),
-      api_(api),
-      device_(device),
-      exec_(std::move(exec)),
-      retained_(retained) {}
+CudaExecutable::CudaExecutable(const cuda::Api& api, int device, CapturedGraph captured,
+                               ExecutableInfo info) noexcept
+    : Impl(std::move(info)), api_(api), device_(device), captured_(std::move(captured)) {}
 
 CudaExecutable::~CudaExecutable() {
+  const cuda::CaptureModeGuard relaxed(api_);
   if (enqueued_) (void)wait();
-  {
-    const cuda::CaptureModeGuard relaxed(api_);
-    exec_.reset();  // does not wait for a running launch
-  }
+  if (running_ && captured_.owned != nullptr && !leave_to_last_launch().ok()) (void)wait();
+  captured_.exec.reset();  // does not wait for a running launch
+  captured_.graph.reset();
+  captured_.owned.reset();
   reclaim(api_);
+}
+
+// Launches of one executable run one after the other, whatever their streams. So a launch with all
+// nodes switched off begins when the last real one is over: a fence, without an event for each
+// launch, without waiting, and without touching the last stream, which may be gone by now.
+Status CudaExecutable::leave_to_last_launch() noexcept {
+  const cuda::DeviceGuard guard(api_, device_);
+  AI_RETURN_IF_ERROR(guard.status());
+  const Result<cuda::OwnedStream> stream = cuda::make_stream(api_);
+  AI_RETURN_IF_ERROR(stream.status());
+  for (cudaGraphNode_t node : captured_.nodes) {
+    AI_CUDA_RETURN_IF_ERROR(api_, graph_node_set_enabled, captured_.exec.get(), node, 0);
+  }
+  AI_CUDA_RETURN_IF_ERROR(api_, graph_launch, captured_.exec.get(), stream->get());
+  return retain_until_done(api_, stream->get(), captured_.owned);
 }
 
 Status CudaExecutable::launch(Stream stream) noexcept {
@@ -63,12 +75,13 @@ Status CudaExecutable::check_stream(Stream stream) const noexcept {
 
 Status CudaExecutable::launch_here(Stream stream) noexcept {
   AI_RETURN_IF_ERROR(check_stream(stream));
-  const cudaError_t launched = api_.graph_launch(exec_.get(), stream);
+  const cudaError_t launched = api_.graph_launch(captured_.exec.get(), stream);
   if (launched != cudaSuccess) [[unlikely]] {
     return cuda::to_status(api_, launched, "cudaGraphLaunch");
   }
   last_stream_ = stream;
   launched_ = true;
+  running_ = true;
   return {};
 }
 
@@ -85,8 +98,8 @@ Status CudaExecutable::enqueue(Stream stream) noexcept try {
   last_stream_ = stream;
   launched_ = true;
   enqueued_ = true;
-  for (const std::shared_ptr<Step>& step : retained_->steps) {
-    AI_RETURN_IF_ERROR(detail::enqueue(*step, retained_->addresses, stream));
+  for (const std::shared_ptr<Step>& step : captured_.retained->steps) {
+    AI_RETURN_IF_ERROR(detail::enqueue(*step, captured_.retained->addresses, stream));
   }
   return {};
 } catch (const std::bad_alloc&) {
@@ -115,6 +128,7 @@ Status CudaExecutable::wait() noexcept {
 Status CudaExecutable::wait_here() noexcept {
   AI_RETURN_IF_ERROR(check_stream(last_stream_));
   AI_CUDA_RETURN_IF_ERROR(api_, stream_synchronize, last_stream_);
+  running_ = false;
   enqueued_ = false;
   return {};
 }

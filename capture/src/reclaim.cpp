@@ -35,6 +35,13 @@ Status retain(const cuda::Api& api, cudaGraph_t graph,
   return status;
 }
 
+Status retain_until_done(const cuda::Api& api, Stream stream,
+                         std::unique_ptr<Retained>& retained) noexcept {
+  AI_CUDA_RETURN_IF_ERROR(api, launch_host_func, stream, release, retained.get());
+  (void)retained.release();
+  return {};
+}
+
 void reclaim(const cuda::Api& api) noexcept {
   Retained* block = released.exchange(nullptr, std::memory_order_acquire);
   if (block == nullptr) return;

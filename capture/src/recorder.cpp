@@ -38,6 +38,12 @@ const char* kind_of(cudaGraphNodeType type) noexcept {
   }
 }
 
+/// Whether such a node can be switched off in an executable (cudaGraphNodeSetEnabled).
+bool has_switch(cudaGraphNodeType type) noexcept {
+  return type == cudaGraphNodeTypeKernel || type == cudaGraphNodeTypeMemcpy ||
+         type == cudaGraphNodeTypeMemset;
+}
+
 /// One attempt at the whole graph.
 class Recorder {
  public:
@@ -48,7 +54,7 @@ class Recorder {
              Recording& recording) {
     Result<cuda::OwnedGraph> graph = cuda::make_graph(api_);
     if (!graph) return graph.status();
-    recording = {std::move(*graph), {}};
+    recording = {std::move(*graph), {}, {}};
     std::vector<Leaves> ends(steps.size());
     for (std::size_t i = 0; i < steps.size(); ++i) {
       for (const int d : dependencies[i]) ends[i].unite(ends[static_cast<std::size_t>(d)]);
@@ -66,7 +72,7 @@ class Recorder {
   Status record_step(const RecordedStep& recorded, Recording& recording, Leaves& leaves) {
     Step& step = *recorded.step;
     CaptureScope scope(api_, stream_);
-    Status status = scope.begin(recording.graph.get(), leaves);
+    Status status = scope.begin(recording.graph, leaves);
     if (!status.ok()) return in_step(step, status);
     status = enqueue(step, addresses_, stream_);
     if (!status.ok()) {
@@ -112,6 +118,8 @@ class Recorder {
       if (!index_.emplace(all[i], static_cast<int>(index_.size())).second) continue;
       cudaGraphNodeType type = cudaGraphNodeTypeKernel;
       AI_CUDA_RETURN_IF_ERROR(api_, graph_node_get_type, all[i], &type);
+      recording.has_switches = recording.has_switches && has_switch(type);
+      recording.handles.push_back(all[i]);
       std::string name = step.name();
       if (made > 1) name += "#" + std::to_string(++number);
       recording.nodes.push_back({std::move(name), kind_of(type), {}});
@@ -177,7 +185,7 @@ Result<cuda::OwnedGraph> record_chain(const cuda::Api& api, cudaStream_t stream,
   Result<cuda::OwnedGraph> graph = cuda::make_graph(api);
   if (!graph) return graph;
   CaptureScope scope(api, stream);
-  AI_RETURN_IF_ERROR(scope.begin(graph->get(), {}));
+  AI_RETURN_IF_ERROR(scope.begin(*graph, {}));
   for (int i = 0; i < copies; ++i) {
     for (const std::shared_ptr<Step>& step : steps) {
       AI_RETURN_IF_ERROR(enqueue(*step, addresses, stream));

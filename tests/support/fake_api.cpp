@@ -167,8 +167,15 @@ cudaError_t FakeCuda::work(Stream stream, cudaGraphNodeType type, double takes_u
   return cudaSuccess;
 }
 
-void FakeCuda::run(const std::vector<std::shared_ptr<Node>>& nodes) {
+void FakeCuda::call_back(const std::function<void()>& function) {
+  in_callback_ = true;
+  function();
+  in_callback_ = false;
+}
+
+void FakeCuda::run(const std::vector<std::shared_ptr<Node>>& nodes, const std::set<Node*>& off) {
   for (const std::shared_ptr<Node>& node : nodes) {
+    if (off.contains(node.get())) continue;
     if (node->what) node->what();
     microseconds_ += node->takes_us;
   }
@@ -179,9 +186,7 @@ void FakeCuda::drop(UserObject* object, unsigned references) {
   if (object->references > 0) return;
   const std::unique_ptr<UserObject> dying = std::move(objects_[object]);
   objects_.erase(object);
-  in_callback_ = true;
-  dying->destroy(dying->data);
-  in_callback_ = false;
+  call_back([&] { dying->destroy(dying->data); });
 }
 
 void FakeCuda::drop_all(std::vector<UserObject*>& objects) {
@@ -194,6 +199,8 @@ void FakeCuda::complete() {
   for (auto& [handle, exec] : execs_) exec->in_flight = false;
   for (std::vector<UserObject*>& objects : in_flight_) drop_all(objects);
   in_flight_.clear();
+  for (const auto& function : held_) call_back(function);
+  held_.clear();
 }
 
 }  // namespace ai::test

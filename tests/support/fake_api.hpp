@@ -91,6 +91,7 @@ class FakeCuda {
   struct Exec {
     std::vector<std::shared_ptr<Node>> nodes;
     std::vector<UserObject*> retained;
+    std::set<Node*> off;
     bool in_flight = false;
   };
   struct StreamState {
@@ -124,7 +125,8 @@ class FakeCuda {
   void drop_all(std::vector<UserObject*>& objects);
   void* allocate(std::size_t bytes, int on_device, cudaMemoryType type, bool pooled);
   void release(void* data);
-  void run(const std::vector<std::shared_ptr<Node>>& nodes);
+  void run(const std::vector<std::shared_ptr<Node>>& nodes, const std::set<Node*>& off = {});
+  void call_back(const std::function<void()>& function);
 
   static inline FakeCuda* current_ = nullptr;
 
@@ -141,6 +143,7 @@ class FakeCuda {
   std::set<void*> pools_;
   std::map<void*, Block> blocks_;
   std::vector<std::vector<UserObject*>> in_flight_;  // of execs destroyed while in flight
+  std::vector<std::function<void()>> held_;          // host functions behind held launches
   StreamState default_stream_;
   double microseconds_ = 0;
   bool holding_ = false;

@@ -234,7 +234,11 @@ struct FakeFunctions {
       return fake().error(cudaErrorIllegalState);
     }
     const bool intact = s.status == cudaStreamCaptureStatusActive;
-    if (intact && e == cudaSuccess) *graph = reinterpret_cast<cudaGraph_t>(s.graph);
+    if (intact && e == cudaSuccess) {
+      *graph = reinterpret_cast<cudaGraph_t>(s.graph);
+    } else {
+      fake().graphs_.erase(s.graph);  // as CUDA does away with the graph of a broken capture
+    }
     s.status = cudaStreamCaptureStatusNone;
     s.graph = nullptr;
     s.leaves.clear();
@@ -318,7 +322,30 @@ struct FakeFunctions {
     auto* const handle = reinterpret_cast<FakeCuda::Exec*>(exec);
     handle->in_flight = fake().holding_;
     fake().microseconds_ += 1;
-    fake().run(handle->nodes);
+    fake().run(handle->nodes, handle->off);
+    return cudaSuccess;
+  }
+  static cudaError_t graph_node_set_enabled(cudaGraphExec_t exec, cudaGraphNode_t node,
+                                            unsigned enabled) {
+    if (const cudaError_t e = fake().enter("graph_node_set_enabled")) return e;
+    auto* const handle = reinterpret_cast<FakeCuda::Node*>(node);
+    const bool has_switch = handle->type == cudaGraphNodeTypeKernel ||
+                            handle->type == cudaGraphNodeTypeMemcpy ||
+                            handle->type == cudaGraphNodeTypeMemset;
+    if (!has_switch) return fake().error(cudaErrorInvalidValue);
+    auto& off = reinterpret_cast<FakeCuda::Exec*>(exec)->off;
+    if (enabled != 0) off.erase(handle);
+    if (enabled == 0) off.insert(handle);
+    return cudaSuccess;
+  }
+  static cudaError_t launch_host_func(cudaStream_t stream, cudaHostFn_t function, void* data) {
+    if (const cudaError_t e = fake().enter("launch_host_func")) return e;
+    (void)fake().state(stream);
+    if (fake().holding_) {
+      fake().held_.emplace_back([function, data] { function(data); });
+    } else {
+      fake().call_back([&] { function(data); });
+    }
     return cudaSuccess;
   }
   static cudaError_t graph_exec_destroy(cudaGraphExec_t exec) {
@@ -415,6 +442,8 @@ const cuda::Api& FakeCuda::api() {
     GE_FAKE(graph_instantiate);
     GE_FAKE(graph_upload);
     GE_FAKE(graph_launch);
+    GE_FAKE(graph_node_set_enabled);
+    GE_FAKE(launch_host_func);
     GE_FAKE(graph_exec_destroy);
     GE_FAKE(user_object_create);
     GE_FAKE(user_object_release);

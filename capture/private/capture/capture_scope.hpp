@@ -6,6 +6,7 @@
 #include "ai/status.hpp"
 #include "cuda/api.hpp"
 #include "cuda/error.hpp"
+#include "cuda/owners.hpp"
 
 namespace ai::detail {
 
@@ -18,7 +19,9 @@ struct Leaves {
 };
 
 /// One capture of `stream` into a graph, in thread-local mode. It is ended exactly once: by end(),
-/// or by the destructor on every other way out, which also leaves the last-error slot clean.
+/// or by the destructor on every other way out, which also leaves the last-error slot clean. Where
+/// CUDA does not give the graph back when the capture ends (an invalidated one), it has done away
+/// with it, and destroying it then crashes: the owner is made to forget it.
 class CaptureScope {
  public:
   CaptureScope(const cuda::Api& api, cudaStream_t stream) noexcept : api_(api), stream_(stream) {}
@@ -26,7 +29,8 @@ class CaptureScope {
   CaptureScope(const CaptureScope&) = delete;
   CaptureScope& operator=(const CaptureScope&) = delete;
 
-  [[nodiscard]] Status begin(cudaGraph_t graph, const Leaves& after) noexcept;
+  /// `graph` outlives this object.
+  [[nodiscard]] Status begin(cuda::OwnedGraph& graph, const Leaves& after) noexcept;
   /// What was recorded so far ends in `leaves`. Fails if the stream is no longer capturing into the
   /// graph it was begun with.
   [[nodiscard]] Status leaves(Leaves& leaves);
@@ -40,7 +44,9 @@ class CaptureScope {
  private:
   const cuda::Api& api_;
   cudaStream_t stream_;
-  cudaGraph_t graph_ = nullptr;
+  cudaError_t close() noexcept;
+
+  cuda::OwnedGraph* graph_ = nullptr;
   bool open_ = false;
   bool broken_ = false;
 };

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
 #include "capture/executable_impl.hpp"
 #include "capture/reclaim.hpp"
@@ -8,13 +9,20 @@
 
 namespace ai::detail {
 
-/// An instantiated graph on `device`. What its nodes point to is retained by the graph itself
-/// (reclaim.hpp), so the executable may die while a launch is running.
+/// What an executable is made of.
+struct CapturedGraph {
+  cuda::OwnedGraph graph;
+  cuda::OwnedGraphExec exec;
+  std::vector<cudaGraphNode_t> nodes;
+  std::unique_ptr<Retained> owned;     ///< null where the graph retains it (reclaim.hpp)
+  const Retained* retained = nullptr;  ///< lives as long as `exec`
+};
+
+/// An instantiated graph on `device`.
 class CudaExecutable final : public Executable::Impl {
  public:
-  /// `retained` is what the graph retains: it lives as long as `exec`.
-  CudaExecutable(const cuda::Api& api, int device, cuda::OwnedGraphExec exec,
-                 const Retained* retained, ExecutableInfo info) noexcept;
+  CudaExecutable(const cuda::Api& api, int device, CapturedGraph captured,
+                 ExecutableInfo info) noexcept;
   ~CudaExecutable() override;
 
   [[nodiscard]] Status launch(Stream stream) noexcept override;
@@ -27,14 +35,15 @@ class CudaExecutable final : public Executable::Impl {
   [[nodiscard]] Status check_stream(Stream stream) const noexcept;
   [[nodiscard]] Status refused(cudaError_t code) const noexcept;
   [[nodiscard]] Status wait_here() noexcept;
+  [[nodiscard]] Status leave_to_last_launch() noexcept;
 
   const cuda::Api& api_;
   const int device_;
-  cuda::OwnedGraphExec exec_;
-  const Retained* retained_;
+  CapturedGraph captured_;
   Stream last_stream_ = nullptr;
   bool launched_ = false;
-  bool enqueued_ = false;  // work that the graph does not know of may be running
+  bool running_ = false;   // a launch may be
+  bool enqueued_ = false;  // work that CUDA does not know as this executable's may be running
 };
 
 /// Instantiates `graph` on the current device and sends it to the device, so that the first launch

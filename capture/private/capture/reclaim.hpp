@@ -8,9 +8,9 @@
 
 namespace ai::detail {
 
-/// What the nodes of a graph point to. CUDA says when the last launch that uses it is over, but
-/// calls us on a thread that may not call CUDA, so the block only lands on a process-wide list
-/// there and is freed by the next reclaim().
+/// What the nodes of a graph point to. Where it outlives its executable, CUDA says when the last
+/// launch is over, but calls us on a thread that may not call CUDA: so the block only lands on a
+/// process-wide list there and is freed by the next reclaim().
 struct Retained {
   cuda::DeviceMemory workspace;
   std::vector<std::shared_ptr<Step>> steps;  // they own the constants their nodes read
@@ -18,10 +18,15 @@ struct Retained {
   Retained* next = nullptr;
 };
 
-/// Hands `retained` to `graph` and to whatever is instantiated from it. On failure it is freed,
-/// now or by the next reclaim().
+/// Hands `retained` to `graph` and to whatever is instantiated from it, as a CUDA user object. On
+/// failure it is freed, now or by the next reclaim(). Makes every launch of the graph dearer, on
+/// the host and on the device (docs/results/gpu-tests.md), so it is the last resort.
 [[nodiscard]] Status retain(const cuda::Api& api, cudaGraph_t graph,
                             std::unique_ptr<Retained> retained) noexcept;
+
+/// Hands `retained` to the work that is on `stream` by now. On failure it is still the caller's.
+[[nodiscard]] Status retain_until_done(const cuda::Api& api, Stream stream,
+                                       std::unique_ptr<Retained>& retained) noexcept;
 
 /// Frees everything that CUDA has let go of since the last call. Any thread, any time but inside a
 /// callback of CUDA's.

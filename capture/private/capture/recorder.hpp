@@ -23,6 +23,8 @@ struct RecordedStep {
 struct Recording {
   cuda::OwnedGraph graph;
   std::vector<Node> nodes;
+  std::vector<cudaGraphNode_t> handles;  ///< of `nodes`
+  bool has_switches = true;              ///< each node can be switched off in an executable
 };
 
 /// Records `steps` into one graph on a private stream of the current device, each behind exactly

@@ -176,15 +176,17 @@ TEST_CASE("B1: destroying one executable leaves the workspace of another alone")
   CHECK(settled(fake) == "");
 }
 
-TEST_CASE("B9: destruction in flight does not block, and frees memory only when CUDA is done") {
-  FakeCuda fake;
-  OneLayer one(fake);
+/// Destroys an executable in flight and sees its memory freed when CUDA is done, not before.
+void destroy_in_flight(FakeCuda& fake, OneLayer& one) {
   fake.hold();
   {
     Executable executable = one.capture();
-    REQUIRE(executable.launch(fake.make_stream()).ok());
+    const Stream stream = fake.make_stream();
+    REQUIRE(executable.launch(stream).ok());
+    fake.destroy_stream(stream);  // the last launch's stream may be gone
     fake.forget_calls();
   }
+  CHECK(one.layer.y() == 6.0F);
   CHECK(fake.count("stream_synchronize") == 0);
   CHECK(fake.count("free_async") == 0);
   CHECK(fake.pool_bytes() == 1024);
@@ -197,6 +199,95 @@ TEST_CASE("B9: destruction in flight does not block, and frees memory only when 
     const Executable next = one.capture();
     CHECK(fake.pool_bytes() == 1024);  // the old workspace went when the new program was captured
   }
+  CHECK(settled(fake) == "");
+}
+
+TEST_CASE("B9: destruction in flight does not block, and frees memory only when CUDA is done") {
+  FakeCuda fake;
+  OneLayer one(fake);
+  destroy_in_flight(fake, one);
+}
+
+TEST_CASE("B9: the same with a node that cannot be switched off") {
+  FakeCuda fake;
+  OneLayer one(fake);
+  UserStep step;
+  step.name = "host function";
+  step.writes = {one.layer.call.Y};
+  step.cuda = [&fake](const StepContext& context) -> Status {
+    (void)fake.work(context.stream, cudaGraphNodeTypeHost, 1, {});
+    return {};
+  };
+  REQUIRE(one.program.add(std::move(step)).ok());
+  destroy_in_flight(fake, one);
+}
+
+TEST_CASE("B9: destruction in flight runs none of the program's work again") {
+  FakeCuda fake;
+  OneLayer one(fake);
+  int runs = 0;
+  UserStep step;
+  step.name = "count";
+  step.writes = {one.layer.call.Y};
+  step.cuda = [&](const StepContext& context) -> Status {
+    (void)fake.work(context.stream, cudaGraphNodeTypeKernel, 1, [&runs] { ++runs; });
+    return {};
+  };
+  REQUIRE(one.program.add(std::move(step)).ok());
+  {
+    Executable executable = one.capture();
+    REQUIRE(executable.launch(fake.make_stream()).ok());
+  }
+  CHECK(runs == 1);
+  CHECK(settled(fake) == "");
+}
+
+TEST_CASE("B9: where no fence can be put behind the last launch, destruction waits for it") {
+  for (const char* call :
+       {"stream_create_with_flags", "graph_node_set_enabled", "graph_launch", "launch_host_func"}) {
+    CAPTURE(call);
+    FakeCuda fake;
+    OneLayer one(fake);
+    {
+      Executable executable = one.capture();
+      REQUIRE(executable.launch(fake.make_stream()).ok());
+      fake.forget_calls();
+      fake.fail(call, 1, cudaErrorUnknown);
+    }
+    CHECK(fake.count("stream_synchronize") > 0);
+    CHECK(settled(fake) == "");
+  }
+}
+
+TEST_CASE("B9: after wait() destruction needs no fence") {
+  FakeCuda fake;
+  OneLayer one(fake);
+  {
+    Executable executable = one.capture();
+    REQUIRE(executable.launch(fake.make_stream()).ok());
+    REQUIRE(executable.wait().ok());
+    fake.forget_calls();
+  }
+  CHECK(fake.count("graph_launch") == 0);
+  CHECK(settled(fake) == "");
+}
+
+TEST_CASE("enqueue runs the steps without the graph, and destruction waits for it") {
+  FakeCuda fake;
+  OneLayer one(fake);
+  {
+    Executable executable = one.capture();
+    const Stream stream = fake.make_stream();
+    fake.forget_calls();
+    REQUIRE(executable.enqueue(stream).ok());
+    CHECK(one.layer.y() == 6.0F);
+    CHECK(fake.count("graph_launch") == 0);
+    fake.begin_capture(stream);
+    CHECK(executable.enqueue(stream).code() == StatusCode::CaptureActive);
+    CHECK(fake.end_capture(stream));
+    fake.forget_calls();
+  }
+  CHECK(fake.count("stream_synchronize") > 0);
   CHECK(settled(fake) == "");
 }
 

@@ -39,6 +39,7 @@ struct Api {
   decltype(&::cudaStreamDestroy) stream_destroy;
   decltype(&::cudaStreamSynchronize) stream_synchronize;
   decltype(&::cudaStreamIsCapturing) stream_is_capturing;
+  decltype(&::cudaLaunchHostFunc) launch_host_func;
   decltype(&::cudaEventCreateWithFlags) event_create_with_flags;
   decltype(&::cudaEventDestroy) event_destroy;
   decltype(&::cudaEventRecord) event_record;
@@ -60,6 +61,7 @@ struct Api {
   cudaError_t (*graph_instantiate)(cudaGraphExec_t*, cudaGraph_t, unsigned long long);
   decltype(&::cudaGraphUpload) graph_upload;
   decltype(&::cudaGraphLaunch) graph_launch;
+  decltype(&::cudaGraphNodeSetEnabled) graph_node_set_enabled;
   decltype(&::cudaGraphExecDestroy) graph_exec_destroy;
   cudaError_t (*user_object_create)(cudaUserObject_t*, void*, cudaHostFn_t, unsigned, unsigned);
   decltype(&::cudaUserObjectRelease) user_object_release;
