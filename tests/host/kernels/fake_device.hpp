@@ -24,6 +24,7 @@ struct Launch {
 };
 struct State {
   int device = 0;
+  std::vector<int> devices_set;
   int sm_count = 2;
   std::vector<std::string> calls;  ///< "kernel", "memset", "memset_2d", "begin", "end", "load"
   std::vector<Launch> launches;
@@ -92,6 +93,7 @@ inline const ai::cuda::Api& api() {
     };
     api.set_device = [](int device) {
       state().device = device;
+      state().devices_set.push_back(device);
       return cudaSuccess;
     };
     api.device_get_attribute = [](int* value, cudaDeviceAttr, int) {

@@ -54,7 +54,7 @@ TEST_CASE("the bias, the operands and the scratch go through the address map") {
   addresses.add(step->writes().at(1).begin, 256, scratch);
   REQUIRE(step->enqueue(addresses, nullptr).ok());
   const fake_lt::Call& call = fake_lt::state().calls.at(0);
-  CHECK(call.operation.compute == CUBLAS_COMPUTE_32F);
+  CHECK(call.operation.compute == CUBLAS_COMPUTE_32F_PEDANTIC);
   CHECK(call.operation.scale == CUDA_R_32F);
   CHECK(call.operation.bias == other_bias.data());
   CHECK(call.d_data == other_d.data());
