@@ -28,7 +28,11 @@ Status capturing(const char* what) noexcept try {
 
 CudaExecutable::CudaExecutable(const cuda::Api& api, int device, CapturedGraph captured,
                                ExecutableInfo info) noexcept
-    : Impl(std::move(info)), api_(api), device_(device), captured_(std::move(captured)) {}
+    : Impl(std::move(info)),
+      api_(api),
+      device_(device),
+      driver_(cuda::driver_launch(api)),
+      captured_(std::move(captured)) {}
 
 CudaExecutable::~CudaExecutable() {
   const cuda::CaptureModeGuard relaxed(api_);
@@ -58,7 +62,26 @@ Status CudaExecutable::leave_to_last_launch() noexcept {
 Status CudaExecutable::launch(Stream stream) noexcept {
   if (is_default(stream)) [[unlikely]]
     return launch_on_device(stream);
-  return launch_here(stream);
+  if (!driver_) [[unlikely]]
+    return launch_here(stream);
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  if (driver_.stream_is_capturing(stream, &status) != CUDA_SUCCESS ||
+      status != CU_STREAM_CAPTURE_STATUS_NONE) [[unlikely]] {
+    return launch_here(stream);
+  }
+  const CUresult code = driver_.graph_launch(captured_.exec.get(), stream);
+  if (code == CUDA_SUCCESS) [[likely]]
+    return launched(stream);
+  // This thread has not made the runtime's context its own yet: the runtime does that.
+  if (code == CUDA_ERROR_INVALID_CONTEXT) return launch_on_device(stream);
+  return cuda::to_status(api_, static_cast<cudaError_t>(code), "cudaGraphLaunch");
+}
+
+Status CudaExecutable::launched(Stream stream) noexcept {
+  last_stream_ = stream;
+  launched_ = true;
+  running_ = true;
+  return {};
 }
 
 // A graph launch on a capturing stream would not only fail: it would destroy that capture.
@@ -75,14 +98,11 @@ Status CudaExecutable::check_stream(Stream stream) const noexcept {
 
 Status CudaExecutable::launch_here(Stream stream) noexcept {
   AI_RETURN_IF_ERROR(check_stream(stream));
-  const cudaError_t launched = api_.graph_launch(captured_.exec.get(), stream);
-  if (launched != cudaSuccess) [[unlikely]] {
-    return cuda::to_status(api_, launched, "cudaGraphLaunch");
+  const cudaError_t code = api_.graph_launch(captured_.exec.get(), stream);
+  if (code != cudaSuccess) [[unlikely]] {
+    return cuda::to_status(api_, code, "cudaGraphLaunch");
   }
-  last_stream_ = stream;
-  launched_ = true;
-  running_ = true;
-  return {};
+  return launched(stream);
 }
 
 Status CudaExecutable::launch_on_device(Stream stream) noexcept {

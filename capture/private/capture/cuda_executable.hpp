@@ -5,6 +5,7 @@
 
 #include "capture/executable_impl.hpp"
 #include "capture/reclaim.hpp"
+#include "cuda/driver_launch.hpp"
 #include "cuda/owners.hpp"
 
 namespace ai::detail {
@@ -30,6 +31,7 @@ class CudaExecutable final : public Executable::Impl {
   [[nodiscard]] Status wait() noexcept override;
 
  private:
+  [[nodiscard]] Status launched(Stream stream) noexcept;
   [[nodiscard]] Status launch_here(Stream stream) noexcept;
   [[nodiscard]] Status launch_on_device(Stream stream) noexcept;
   [[nodiscard]] Status check_stream(Stream stream) const noexcept;
@@ -39,6 +41,7 @@ class CudaExecutable final : public Executable::Impl {
 
   const cuda::Api& api_;
   const int device_;
+  const cuda::DriverLaunch driver_;
   CapturedGraph captured_;
   Stream last_stream_ = nullptr;
   bool launched_ = false;

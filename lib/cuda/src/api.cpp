@@ -15,6 +15,7 @@ const Api& runtime_api() noexcept {
       .device_get_attribute = &::cudaDeviceGetAttribute,
       .pointer_get_attributes = &::cudaPointerGetAttributes,
       .get_device_properties = &::cudaGetDeviceProperties,
+      .get_driver_entry_point = &::cudaGetDriverEntryPointByVersion,
 
       .mem_pool_create = &::cudaMemPoolCreate,
       .mem_pool_destroy = &::cudaMemPoolDestroy,

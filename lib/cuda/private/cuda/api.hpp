@@ -23,6 +23,9 @@ struct Api {
   decltype(&::cudaPointerGetAttributes) pointer_get_attributes;
   decltype(&::cudaGetDeviceProperties) get_device_properties = {};  // a fake may leave it out
 
+  cudaError_t (*get_driver_entry_point)(const char*, void**, unsigned, unsigned long long,
+                                        cudaDriverEntryPointQueryResult*) = {};  // likewise
+
   // memory
   decltype(&::cudaMemPoolCreate) mem_pool_create;
   decltype(&::cudaMemPoolDestroy) mem_pool_destroy;
