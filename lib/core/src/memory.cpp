@@ -54,9 +54,9 @@ MemoryRange range_of(const Tensor& tensor) noexcept {
   const auto begin = reinterpret_cast<std::uintptr_t>(tensor.data);
   const auto size = static_cast<std::int64_t>(size_of(tensor.desc.dtype));
   const Extents& shape = tensor.desc.shape;
-  const std::int64_t pitch = tensor.desc.stride[0] * size;
-  if (shape.rank() == 1) return {begin, shape[0], size, pitch};
-  return {begin, shape[0], shape[1] * size, pitch};
+  const std::int64_t cols = shape.rank() == 1 ? 1 : shape[1];
+  if (shape[0] <= 0 || cols <= 0) return {begin, 0, 0, 0};  // its strides may be of any size
+  return {begin, shape[0], cols * size, tensor.desc.stride[0] * size};
 }
 
 MemoryRange range_of(const void* data, std::size_t bytes) noexcept {
