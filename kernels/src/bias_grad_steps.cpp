@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "cuda/error.hpp"
-#include "cuda/owners.hpp"
+#include "kernels/dry_run.hpp"
 #include "kernels/launch.hpp"
 
 namespace ai::kernels {
@@ -74,26 +74,8 @@ class CubStep final : public Step {
         temporary_(temporary),
         bytes_(bytes) {}
 
-  // Which kernels CUB launches depends on the sizes and is known to CUB alone. Capturing the real
-  // call into a graph that never runs loads exactly those, and touches no operand.
-  Status prepare() override {
-    Result<cuda::OwnedStream> stream = cuda::make_stream(api_);
-    if (!stream.ok()) return stream.status();
-    Result<cuda::OwnedGraph> graph = cuda::make_graph(api_);
-    if (!graph.ok()) return graph.status();
-    AI_CUDA_RETURN_IF_ERROR(api_, stream_begin_capture_to_graph, stream->get(), graph->get(),
-                            nullptr, nullptr, 0, cudaStreamCaptureModeThreadLocal);
-    const Status enqueued = enqueue(AddressMap{}, stream->get());
-    cudaGraph_t captured = nullptr;
-    const Status ended = cuda::to_status(api_, api_.stream_end_capture(stream->get(), &captured),
-                                         "cudaStreamEndCapture");
-    AI_RETURN_IF_ERROR(enqueued);
-    AI_RETURN_IF_ERROR(ended);
-    cudaGraphExec_t exec = nullptr;
-    AI_CUDA_RETURN_IF_ERROR(api_, graph_instantiate, &exec, graph->get(), 0);
-    const cuda::OwnedGraphExec owned(api_, exec);
-    return {};
-  }
+  // Which kernels CUB launches depends on the sizes and is known to CUB alone.
+  Status prepare() override { return dry_run(api_, *this, AddressMap{}); }
 
   Status enqueue(const AddressMap& addresses, Stream stream) override {
     CubSum sum = sum_;

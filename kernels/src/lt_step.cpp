@@ -1,9 +1,7 @@
 #include <utility>
 #include <vector>
 
-#include "cuda/error.hpp"
-#include "cuda/guards.hpp"
-#include "cuda/owners.hpp"
+#include "kernels/dry_run.hpp"
 #include "kernels/lt_matmul.hpp"
 
 namespace ai::kernels {
@@ -57,10 +55,7 @@ class LtStep final : public Step {
   void* workspace_;
 };
 
-/// cuBLASLt loads a kernel when it is first used and offers no other way to load it. So the call is
-/// recorded once, in the mode that allows loading, into a graph that is thrown away: nothing runs
-/// and no operand is touched. A call that the heuristic promised and cuBLASLt then refuses shows
-/// here as well.
+/// Which kernel cuBLASLt takes is known to it alone.
 Status LtStep::prepare() {
   const Product& p = matmul_->call().product;
   AddressMap addresses;
@@ -70,20 +65,7 @@ Status LtStep::prepare() {
         static_cast<const void*>(matmul_->call().bias), static_cast<const void*>(workspace_)}) {
     add_plausible(addresses, operand);
   }
-
-  const cuda::Api& api = matmul_->context().api();
-  const cuda::CaptureModeGuard relaxed(api);
-  Result<cuda::OwnedStream> stream = cuda::make_stream(api);
-  AI_RETURN_IF_ERROR(stream.status());
-  const Result<cuda::OwnedGraph> graph = cuda::make_graph(api);
-  AI_RETURN_IF_ERROR(graph.status());
-  AI_CUDA_RETURN_IF_ERROR(api, stream_begin_capture_to_graph, stream->get(), graph->get(), nullptr,
-                          nullptr, 0, cudaStreamCaptureModeRelaxed);
-  const Status recorded = enqueue(addresses, stream->get());
-  cudaGraph_t ended = nullptr;
-  const Status end =
-      cuda::to_status(api, api.stream_end_capture(stream->get(), &ended), "cudaStreamEndCapture");
-  return recorded.ok() ? end : recorded;
+  return dry_run(matmul_->context().api(), *this, addresses);
 }
 
 }  // namespace

@@ -39,6 +39,7 @@ const Api& runtime_api() noexcept {
       .event_elapsed_time = &::cudaEventElapsedTime,
 
       .thread_exchange_stream_capture_mode = &::cudaThreadExchangeStreamCaptureMode,
+      .stream_begin_capture = &::cudaStreamBeginCapture,
       .stream_begin_capture_to_graph = &::cudaStreamBeginCaptureToGraph,
       .stream_get_capture_info = &::cudaStreamGetCaptureInfo,
       .stream_end_capture = &::cudaStreamEndCapture,

@@ -127,20 +127,21 @@ inline const ai::cuda::Api& api() {
       return cudaSuccess;
     };
     api.stream_destroy = [](cudaStream_t) { return cudaSuccess; };
-    api.graph_create = [](cudaGraph_t* graph, unsigned) {
-      *graph = reinterpret_cast<cudaGraph_t>(&state());
+    api.graph_destroy = [](cudaGraph_t) { return cudaSuccess; };
+    api.graph_instantiate = [](cudaGraphExec_t* exec, cudaGraph_t, unsigned long long) {
+      state().calls.emplace_back("instantiate");
+      *exec = reinterpret_cast<cudaGraphExec_t>(&state());
       return cudaSuccess;
     };
-    api.graph_destroy = [](cudaGraph_t) { return cudaSuccess; };
-    api.stream_begin_capture_to_graph = [](cudaStream_t, cudaGraph_t, const cudaGraphNode_t*,
-                                           const cudaGraphEdgeData*, std::size_t,
-                                           cudaStreamCaptureMode mode) {
+    api.graph_exec_destroy = [](cudaGraphExec_t) { return cudaSuccess; };
+    api.stream_begin_capture = [](cudaStream_t, cudaStreamCaptureMode mode) {
       state().calls.emplace_back("begin");
       state().begin_mode = mode;
       return cudaSuccess;
     };
-    api.stream_end_capture = [](cudaStream_t, cudaGraph_t*) {
+    api.stream_end_capture = [](cudaStream_t, cudaGraph_t* graph) {
       state().calls.emplace_back("end");
+      *graph = reinterpret_cast<cudaGraph_t>(&state());
       return cudaSuccess;
     };
     return api;

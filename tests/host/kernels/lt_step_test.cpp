@@ -86,12 +86,13 @@ TEST_CASE(
     REQUIRE(step->prepare().ok());
     CHECK(fake_lt::state().calls.size() == 1);
     CHECK(fake_device::state().begin_mode == cudaStreamCaptureModeRelaxed);
+    CHECK(fake_device::state().calls == std::vector<std::string>{"begin", "end", "instantiate"});
   }
   SUBCASE("it is refused") {
     fake_lt::state().matmul = CUBLAS_STATUS_NOT_SUPPORTED;
     CHECK(step->prepare().code() == ai::StatusCode::Unsupported);
+    CHECK(fake_device::state().calls == std::vector<std::string>{"begin", "end"});
   }
-  CHECK(fake_device::state().calls == std::vector<std::string>{"begin", "end"});
   CHECK(fake_device::state().mode == cudaStreamCaptureModeThreadLocal);
 }
 

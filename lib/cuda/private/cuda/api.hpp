@@ -51,6 +51,7 @@ struct Api {
 
   // capture
   decltype(&::cudaThreadExchangeStreamCaptureMode) thread_exchange_stream_capture_mode;
+  decltype(&::cudaStreamBeginCapture) stream_begin_capture;
   decltype(&::cudaStreamBeginCaptureToGraph) stream_begin_capture_to_graph;
   decltype(&::cudaStreamGetCaptureInfo) stream_get_capture_info;
   decltype(&::cudaStreamEndCapture) stream_end_capture;
