@@ -17,6 +17,7 @@ struct OneLayer {
               "split", std::vector<MemoryRange>{}, std::vector{scratch},
               [this, scratch](const AddressMap& addresses, Stream stream) {
                 workspace = addresses(reinterpret_cast<const void*>(scratch.begin));
+                recorded_on = fake.device;
                 (void)fake.work(stream, cudaGraphNodeTypeKernel, 1, {});
                 return Status();
               });
@@ -37,6 +38,7 @@ struct OneLayer {
   FakeBackend backend;
   Program program;
   void* workspace = nullptr;
+  int recorded_on = -1;
 };
 
 TEST_CASE("a launch asks whether the stream is capturing, launches, and calls nothing else") {
@@ -147,6 +149,7 @@ TEST_CASE("B7: the default stream is that of the program's device, and the calle
     Executable executable = one.capture();
     fake.device = 1;
     Executable other = one.capture();
+    CHECK(one.recorded_on == 0);
     CHECK(fake.device == 1);
     fake.forget_calls();
     REQUIRE(executable.launch(nullptr).ok());
@@ -355,7 +358,7 @@ TEST_CASE("a user step without a cuda function is named") {
   REQUIRE(one.program.add(std::move(step)).ok());
   const Status status = capture_fake(fake, one.backend, one.program).status();
   CHECK(status.code() == StatusCode::Invalid);
-  CHECK(status.message().find("'host only'") != std::string::npos);
+  CHECK(status.message().find("'host only' has no cuda function") != std::string::npos);
   CHECK(settled(fake) == "");
 }
 

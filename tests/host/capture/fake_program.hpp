@@ -48,17 +48,19 @@ class TestStep final : public Step {
 /// How a FakeGemm goes wrong.
 enum class Flaw { None, WrongValue, LosesNaN, LosesInf, FailsToEnqueue, FailsToPrepare };
 
-/// Y = relu(A B) as one kernel of the fake, that takes `takes_us`.
+/// Y = relu(A B) as one kernel of the fake, that takes `takes_us` and counts its `runs`.
 inline std::shared_ptr<TestStep> gemm_step(FakeCuda& fake, const GemmPlan& plan, std::string name,
-                                           double takes_us, Flaw flaw = Flaw::None) {
+                                           double takes_us, Flaw flaw = Flaw::None,
+                                           int* runs = nullptr) {
   const GemmForward call = plan.forward();
-  const auto body = [&fake, call, takes_us, flaw](const AddressMap& addresses,
-                                                  Stream stream) -> Status {
+  const auto body = [&fake, call, takes_us, flaw, runs](const AddressMap& addresses,
+                                                        Stream stream) -> Status {
     if (flaw == Flaw::FailsToEnqueue) return {StatusCode::CudaError, "no such kernel"};
     const auto* const a = static_cast<const float*>(addresses(call.A).data);
     const auto* const b = static_cast<const float*>(addresses(call.B).data);
     auto* const y = static_cast<float*>(addresses(call.Y).data);
     const auto kernel = [=] {
+      if (runs != nullptr) ++*runs;
       const std::int64_t m = call.Y.desc.shape[0];
       const std::int64_t n = call.Y.desc.shape[1];
       const std::int64_t k = call.A.desc.shape[1];

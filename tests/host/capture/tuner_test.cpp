@@ -2,7 +2,8 @@
 
 #include <doctest/doctest.h>
 
-#include <cstring>
+#include <map>
+#include <string>
 
 #include "fake_program.hpp"
 
@@ -26,7 +27,8 @@ struct Tuned {
           task.name = "forward";
           for (const Way& way : ways) {
             task.candidates.push_back(candidate(
-                way.name, gemm_step(fake, plan, way.name, way.takes_us, way.flaw), way.trusted));
+                way.name, gemm_step(fake, plan, way.name, way.takes_us, way.flaw, &runs[way.name]),
+                way.trusted));
           }
           return std::vector<Task>{task};
         }) {
@@ -56,6 +58,7 @@ struct Tuned {
   std::vector<Layer> operands;
   Program program;
   std::vector<Node> nodes;
+  std::map<std::string, int> runs;
 };
 
 bool has(const std::string& text, const std::string& part) {
@@ -167,6 +170,16 @@ TEST_CASE("candidates that the budget does not reach stand behind the measured o
   CHECK_MESSAGE(tuned.chosen() == "slow", text);
   CHECK_MESSAGE(has(text, "quick   not measured: the tuning budget"), text);
   CHECK(fake.seconds() < 0.1);
+  CHECK(settled(fake) == "");
+}
+
+TEST_CASE("the best three are measured again, the others are not") {
+  FakeCuda fake;
+  Tuned tuned(fake, {{"e", 50}, {"d", 40}, {"c", 30}, {"b", 20}, {"a", 10}});
+  (void)tuned.capture(true);
+  CHECK(tuned.chosen() == "a");
+  CHECK(tuned.runs["c"] > 2 * tuned.runs["d"]);
+  CHECK(tuned.runs["b"] == tuned.runs["c"]);
   CHECK(settled(fake) == "");
 }
 
