@@ -179,20 +179,41 @@ Result<Recording> record(const cuda::Api& api, std::span<const RecordedStep> ste
   }
 }
 
-Result<cuda::OwnedGraph> record_chain(const cuda::Api& api, cudaStream_t stream,
-                                      std::span<const std::shared_ptr<Step>> steps,
-                                      const AddressMap& addresses, int copies) {
-  Result<cuda::OwnedGraph> graph = cuda::make_graph(api);
-  if (!graph) return graph;
+namespace {
+
+Status record_copies(const cuda::Api& api, cudaStream_t stream,
+                     std::span<const std::shared_ptr<Step>> steps, const AddressMap& addresses,
+                     int copies, cuda::OwnedGraph& graph, bool& broken) {
   CaptureScope scope(api, stream);
-  AI_RETURN_IF_ERROR(scope.begin(*graph, {}));
-  for (int i = 0; i < copies; ++i) {
-    for (const std::shared_ptr<Step>& step : steps) {
-      AI_RETURN_IF_ERROR(enqueue(*step, addresses, stream));
+  AI_RETURN_IF_ERROR(scope.begin(graph, {}));
+  Status status;
+  for (int i = 0; i < copies && status.ok(); ++i) {
+    for (std::size_t j = 0; j < steps.size() && status.ok(); ++j) {
+      status = enqueue(*steps[j], addresses, stream);
     }
   }
-  AI_RETURN_IF_ERROR(scope.end());
-  return graph;
+  if (status.ok()) {
+    status = scope.end();
+  } else {
+    scope.look();
+  }
+  broken = scope.broken();
+  return status;
+}
+
+}  // namespace
+
+Result<cuda::OwnedGraph> record_chain(const cuda::Api& api, cudaStream_t stream,
+                                      std::span<const std::shared_ptr<Step>> steps,
+                                      const AddressMap& addresses, int copies, int retries) {
+  for (int attempt = 0;; ++attempt) {
+    Result<cuda::OwnedGraph> graph = cuda::make_graph(api);
+    if (!graph) return graph;
+    bool broken = false;
+    Status status = record_copies(api, stream, steps, addresses, copies, *graph, broken);
+    if (status.ok()) return graph;
+    if (!broken || attempt >= retries) return status;
+  }
 }
 
 }  // namespace ai::detail

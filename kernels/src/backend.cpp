@@ -64,11 +64,9 @@ Result<int> Machine::sm_count() {
 
 Result<std::shared_ptr<const LtContext>> Machine::lt() {
   if (lt_ == nullptr) {
-    const Result<const cuda::LtApi*> loaded = load_lt_();
+    Result<std::shared_ptr<const LtContext>> loaded = load_lt_(api_, device_);
     AI_RETURN_IF_ERROR(loaded.status());
-    Result<std::shared_ptr<const LtContext>> made = LtContext::make(api_, **loaded, device_);
-    AI_RETURN_IF_ERROR(made.status());
-    lt_ = *std::move(made);
+    lt_ = std::move(loaded).value();
   }
   return lt_;
 }
@@ -78,7 +76,7 @@ std::unique_ptr<Backend> make_backend(const cuda::Api& api, Machine::LtLoader lo
 }
 
 std::unique_ptr<Backend> make_cuda_backend(int device) {
-  return make_backend(cuda::runtime_api(), &cuda::lt_api, device);
+  return make_backend(cuda::runtime_api(), &process_lt, device);
 }
 
 }  // namespace ai::kernels

@@ -1,5 +1,9 @@
 #include "kernels/lt_context.hpp"
 
+#include <map>
+#include <mutex>
+#include <utility>
+
 #include "cuda/guards.hpp"
 
 namespace ai::kernels {
@@ -15,6 +19,24 @@ Result<std::shared_ptr<const LtContext>> LtContext::make(const cuda::Api& api,
     (void)lt.destroy(handle);
     throw;
   }
+}
+
+Result<std::shared_ptr<const LtContext>> process_lt(const cuda::Api& api, int device) {
+  struct Registry {
+    std::mutex mutex;
+    std::map<int, std::shared_ptr<const LtContext>> contexts;
+  };
+  static Registry& all = *new Registry;
+  const std::scoped_lock lock(all.mutex);
+  std::shared_ptr<const LtContext>& context = all.contexts[device];
+  if (context == nullptr) {
+    const Result<const cuda::LtApi*> loaded = cuda::lt_api();
+    AI_RETURN_IF_ERROR(loaded.status());
+    Result<std::shared_ptr<const LtContext>> made = LtContext::make(api, **loaded, device);
+    AI_RETURN_IF_ERROR(made.status());
+    context = std::move(made).value();
+  }
+  return context;
 }
 
 // The last step may die on any thread, under any device, and while its caller is capturing.

@@ -194,59 +194,75 @@ TEST_CASE(
   CHECK(layer.holds(Layer::kK * 0.5F));
 }
 
-TEST_CASE(
-    "A3 A4: captures survive another thread's legacy-stream work and device synchronisation") {
-  const Layer layer;
-  std::atomic<bool> stop{false};
-  std::atomic<int> bystander_errors{0};
-  std::atomic<int> turns{0};
-  std::thread bystander([&] {
-    void* data = nullptr;
-    while (!stop) {
-      if (cudaMalloc(&data, 4096) != cudaSuccess) ++bystander_errors;
-      if (cudaMemsetAsync(data, 0, 4096, nullptr) != cudaSuccess) ++bystander_errors;
-      if (cudaStreamSynchronize(nullptr) != cudaSuccess) ++bystander_errors;
-      if (cudaFree(data) != cudaSuccess) ++bystander_errors;
-      ++turns;
-    }
-  });
-  int captures = 0;
-  while (captures < 50) {
-    ai::Executable executable = captured(layer.program());
-    ++captures;
-  }
-  stop = true;
-  bystander.join();
-  CHECK(bystander_errors == 0);
-  CHECK(turns > 0);
+/// Does something again and again on a thread of its own, until it is stopped.
+class Bystander {
+ public:
+  explicit Bystander(std::function<bool()> turn)
+      : thread_([this, turn = std::move(turn)] {
+          while (!stop_) {
+            if (!turn()) ++errors_;
+            ++turns_;
+          }
+        }) {}
+  ~Bystander() { stop(); }
+  Bystander(const Bystander&) = delete;
+  Bystander& operator=(const Bystander&) = delete;
 
-  stop = false;
-  std::thread saboteur([&] {
-    while (!stop) {
-      (void)cudaDeviceSynchronize();  // its own error is to be expected
-      (void)cudaGetLastError();
-    }
+  void stop() {
+    stop_ = true;
+    if (thread_.joinable()) thread_.join();
+  }
+  [[nodiscard]] int turns() const { return turns_; }
+  [[nodiscard]] int errors() const { return errors_; }
+
+ private:
+  std::atomic<bool> stop_{false};
+  std::atomic<int> turns_{0};
+  std::atomic<int> errors_{0};
+  std::thread thread_;
+};
+
+TEST_CASE("A3: captures and another thread's work on the legacy stream do not disturb each other") {
+  const Layer layer;
+  Bystander bystander([] {
+    void* data = nullptr;
+    const bool good = cudaMalloc(&data, 4096) == cudaSuccess &&
+                      cudaMemsetAsync(data, 0, 4096, nullptr) == cudaSuccess &&
+                      cudaStreamSynchronize(nullptr) == cudaSuccess;
+    return cudaFree(data) == cudaSuccess && good;
+  });
+  for (int i = 0; i < 200; ++i) (void)captured(layer.program());
+  bystander.stop();
+  CHECK(bystander.errors() == 0);
+  CHECK(bystander.turns() > 0);
+}
+
+TEST_CASE("A4: under another thread's cudaDeviceSynchronize a capture works or is invalidated") {
+  const Layer layer;
+  Bystander saboteur([] {
+    const bool good = cudaDeviceSynchronize() == cudaSuccess;  // its own error is to be expected
+    (void)cudaGetLastError();
+    return good;
   });
   int good = 0;
   int invalidated = 0;
   for (int i = 0; i < 200; ++i) {
     ai::Result<ai::Executable> executable = ai::capture(layer.program(), kQuick);
-    if (executable.ok()) {
-      ++good;
-      layer.clear();
-      CHECK(executable->launch().ok());
-      CHECK(executable->wait().ok());
-      CHECK(layer.holds(Layer::kK));
-    } else {
+    if (!executable.ok()) {
       ++invalidated;
       CHECK_MESSAGE(executable.status().code() == ai::StatusCode::CaptureInvalidated,
                     executable.status().to_string());
+      continue;
     }
+    ++good;
+    layer.clear();
+    CHECK(executable->launch().ok());
+    CHECK(executable->wait().ok());
+    CHECK(layer.holds(Layer::kK));
   }
-  stop = true;
-  saboteur.join();
-  MESSAGE("under cudaDeviceSynchronize of another thread: ", good, " captures, ", invalidated,
-          " reported invalidated");
+  saboteur.stop();
+  MESSAGE(good, " captures worked, ", invalidated, " were invalidated for good; ",
+          saboteur.errors(), " of the other thread's ", saboteur.turns(), " calls failed");
   CHECK(good > 0);
   CHECK(captured(layer.program()).launch().ok());
   CHECK(cudaGetLastError() == cudaSuccess);
@@ -324,7 +340,7 @@ TEST_CASE("B2: capturing, launching and destroying keeps no device memory") {
 TEST_CASE("B7 B8: launches from threads that never touched CUDA, on streams of their own") {
   const Layer layer;
   ai::Executable executable = captured(layer.program());
-  CHECK(executable.nodes().size() == 1);
+  CHECK(!executable.nodes().empty());
   const OwnStream stream;
   ai::Status status(ai::StatusCode::Invalid, "not run");
   std::thread thread([&] { status = executable.launch(stream.get()); });

@@ -37,9 +37,10 @@ struct Recording {
                                        const AddressMap& addresses, int retries);
 
 /// Records all of `steps`, one after the other, `copies` times into one chain: what the tuner
-/// replays. May throw std::bad_alloc.
+/// replays. Begun again as above. May throw std::bad_alloc.
 [[nodiscard]] Result<cuda::OwnedGraph> record_chain(const cuda::Api& api, cudaStream_t stream,
                                                     std::span<const std::shared_ptr<Step>> steps,
-                                                    const AddressMap& addresses, int copies);
+                                                    const AddressMap& addresses, int copies,
+                                                    int retries = 3);
 
 }  // namespace ai::detail

@@ -37,4 +37,9 @@ class LtContext {
   cublasLtHandle_t handle_;
 };
 
+/// The process's one context for `device`: cuBLASLt is loaded and a handle made on the first call.
+/// It is never destroyed: cublasLtDestroy waits for everything that runs on the device, and breaks
+/// the capture of a caller who is in the middle of one. Precondition: `device` is current.
+[[nodiscard]] Result<std::shared_ptr<const LtContext>> process_lt(const cuda::Api& api, int device);
+
 }  // namespace ai::kernels

@@ -12,7 +12,8 @@ namespace ai::kernels {
 /// it. Not thread-safe.
 class Machine {
  public:
-  using LtLoader = Result<const cuda::LtApi*> (*)() noexcept;
+  /// Precondition: the device is current.
+  using LtLoader = Result<std::shared_ptr<const LtContext>> (*)(const cuda::Api& api, int device);
 
   Machine(const cuda::Api& api, LtLoader load_lt, int device) noexcept
       : api_(api), load_lt_(load_lt), device_(device) {}

@@ -128,12 +128,6 @@ inline const ai::cuda::Api& api() {
     };
     api.stream_destroy = [](cudaStream_t) { return cudaSuccess; };
     api.graph_destroy = [](cudaGraph_t) { return cudaSuccess; };
-    api.graph_instantiate = [](cudaGraphExec_t* exec, cudaGraph_t, unsigned long long) {
-      state().calls.emplace_back("instantiate");
-      *exec = reinterpret_cast<cudaGraphExec_t>(&state());
-      return cudaSuccess;
-    };
-    api.graph_exec_destroy = [](cudaGraphExec_t) { return cudaSuccess; };
     api.stream_begin_capture = [](cudaStream_t, cudaStreamCaptureMode mode) {
       state().calls.emplace_back("begin");
       state().begin_mode = mode;

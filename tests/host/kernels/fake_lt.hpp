@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "cuda/lt_api.hpp"
+#include "kernels/lt_context.hpp"
 
 /// cuBLASLt as its manual describes it, over host memory: column-major, counted in its own A, B, C
 /// and D. It knows as many algorithms as a test tells it and does the arithmetic in f64.
@@ -260,9 +261,10 @@ inline const ai::cuda::LtApi& api() {
   return table;
 }
 
-inline ai::Result<const ai::cuda::LtApi*> load() noexcept {
+inline ai::Result<std::shared_ptr<const ai::kernels::LtContext>> load(const ai::cuda::Api& runtime,
+                                                                      int device) {
   ++state().loads;
-  return &api();
+  return ai::kernels::LtContext::make(runtime, api(), device);
 }
 
 }  // namespace fake_lt

@@ -215,7 +215,7 @@ TEST_CASE("what keeps cuBLASLt from being used is reported") {
   SUBCASE("it cannot be loaded [E3]") {
     const auto broken = ai::kernels::make_backend(
         fake_device::api(),
-        []() noexcept -> ai::Result<const ai::cuda::LtApi*> {
+        [](const ai::cuda::Api&, int) -> ai::Result<std::shared_ptr<const ai::kernels::LtContext>> {
           return ai::Status(StatusCode::Unsupported, "libcublasLt.so.13 is nowhere");
         },
         0);

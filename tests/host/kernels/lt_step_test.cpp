@@ -86,7 +86,7 @@ TEST_CASE(
     REQUIRE(step->prepare().ok());
     CHECK(fake_lt::state().calls.size() == 1);
     CHECK(fake_device::state().begin_mode == cudaStreamCaptureModeRelaxed);
-    CHECK(fake_device::state().calls == std::vector<std::string>{"begin", "end", "instantiate"});
+    CHECK(fake_device::state().calls == std::vector<std::string>{"begin", "end"});
   }
   SUBCASE("it is refused") {
     fake_lt::state().matmul = CUBLAS_STATUS_NOT_SUPPORTED;
