@@ -77,6 +77,8 @@ class Recorder {
     status = enqueue(step, addresses_, stream_);
     if (!status.ok()) {
       scope.look();
+      // Libraries have codes of their own for a capture that something else has broken.
+      if (scope.broken()) status = {StatusCode::CaptureInvalidated, status.message()};
     } else {
       status = scope.leaves(leaves);
       if (status.ok()) status = scope.end();
