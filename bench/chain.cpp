@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "ai/ai.hpp"
+#include "cuda/device_info.hpp"
+#include "cuda/lt_api.hpp"
 #include "peers/cublaslt_chain.hpp"
 #include "timing.hpp"
 
@@ -138,6 +140,16 @@ int main(int argc, char** argv) {
   const bool explain = argc > 1 && std::string(argv[1]) == "--explain";
   cudaStream_t stream = nullptr;
   bench::check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "stream");
+  const auto device = ai::cuda::device_info(ai::cuda::runtime_api(), 0);
+  const auto lt = ai::cuda::lt_api();
+  if (!device.ok() || !lt.ok()) {
+    const ai::Status& status = device.ok() ? lt.status() : device.status();
+    std::fprintf(stderr, "%s\n", status.to_string().c_str());
+    return 1;
+  }
+  std::printf("%s, driver for CUDA %s, runtime %s, cuBLASLt %zu\n", device->name.c_str(),
+              ai::cuda::version_text(device->driver_version).c_str(),
+              ai::cuda::version_text(device->runtime_version).c_str(), (*lt)->get_version());
   std::printf("network  batch    ours us    cuBLASLt   ratio   max error\n");
   bool within = true;
   for (const Network& network : kNetworks) {

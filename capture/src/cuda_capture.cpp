@@ -8,30 +8,12 @@
 #include "capture/reclaim.hpp"
 #include "capture/recorder.hpp"
 #include "capture/workspace.hpp"
+#include "cuda/device_info.hpp"
 #include "cuda/error.hpp"
 #include "cuda/guards.hpp"
 
 namespace ai::detail {
 namespace {
-
-Result<int> device_count(const cuda::Api& api) {
-  int count = 0;
-  Status status = cuda::to_status(api, api.get_device_count(&count), "cudaGetDeviceCount");
-  if (!status.ok()) {
-    return Status(status.code(), "no CUDA device can be used here: " + status.message());
-  }
-  if (count == 0) return Status(StatusCode::Unsupported, "no CUDA device was found");
-  return count;
-}
-
-Status check_device(const cuda::Api& api, int device) {
-  const Result<int> count = device_count(api);
-  if (!count) return count.status();
-  if (device >= 0 && device < *count) return {};
-  return {StatusCode::DeviceMismatch, "the program's tensors live on device " +
-                                          std::to_string(device) + ", but there are only " +
-                                          std::to_string(*count) + " devices"};
-}
 
 std::vector<RecordedStep> recorded_steps(std::span<const LoweredTask> tasks,
                                          std::span<const Choice> choices) {
@@ -91,7 +73,7 @@ Result<Executable> build(const cuda::Api& api, int device, std::span<const Lower
 }  // namespace
 
 Status cuda_available(const cuda::Api& api) {
-  return device_count(api).status();
+  return cuda::check_device(api, 0);
 }
 
 TunerSettings tuner_settings(const CaptureOptions& options) {
@@ -104,7 +86,7 @@ TunerSettings tuner_settings(const CaptureOptions& options) {
 Result<Executable> capture_with(const cuda::Api& api, Backend& backend, const Program& program,
                                 const CaptureOptions& options, const TunerSettings& tuner) {
   const int device = program.device_index();
-  AI_RETURN_IF_ERROR(check_device(api, device));
+  AI_RETURN_IF_ERROR(cuda::check_device(api, device));
   const cuda::CaptureModeGuard relaxed(api);
   const cuda::DeviceGuard guard(api, device);
   AI_RETURN_IF_ERROR(guard.status());
