@@ -166,11 +166,13 @@ step() {
   if [[ -t 1 ]]; then
     "$@" > "$log" 2>&1 < /dev/null &
     local pid=$!
+    trap 'kill "$pid"; exit 130' INT TERM  # a background process does not see the terminal's interrupt
     while kill -0 "$pid" 2> /dev/null; do
       printf '\r\033[K%s ... %ss %s' "$title" "$((SECONDS - started))" "$(last_count "$log")"
       sleep 0.5
     done
     wait "$pid" || code=$?
+    trap - INT TERM
     printf '\r\033[K'
   else
     "$@" > "$log" 2>&1 < /dev/null || code=$?
