@@ -24,9 +24,8 @@ bool overlaps_any(const MemoryRange& range, std::span<const MemoryRange> others)
                      [&](const MemoryRange& other) { return overlaps(range, other); });
 }
 
-}  // namespace
-
-ScratchLayout::ScratchLayout(const Task& task) {
+/// What the candidates of a task touch, merged.
+std::vector<Interval> used_by(const Task& task) {
   std::vector<Interval> intervals;
   for (const Candidate& candidate : task.candidates) {
     for (const auto& step : candidate.steps) {
@@ -36,6 +35,13 @@ ScratchLayout::ScratchLayout(const Task& task) {
     }
   }
   merge(intervals);
+  return intervals;
+}
+
+}  // namespace
+
+ScratchLayout::ScratchLayout(const Task& task) {
+  std::vector<Interval> intervals = used_by(task);
   std::size_t end = 0;
   for (const Interval& interval : intervals) {
     const std::size_t offset = end + (interval.begin - end) % kAlignment;
@@ -46,10 +52,39 @@ ScratchLayout::ScratchLayout(const Task& task) {
   plan_.bytes = (end + kAlignment - 1) / kAlignment * kAlignment;
 }
 
-TrialOperands trial_operands(const Candidate& fallback, std::span<const MemoryRange> temporaries) {
+std::vector<MemoryRange> storage_between(std::span<const LoweredTask> tasks) {
+  std::vector<Interval> storage;
+  std::vector<std::vector<Interval>> of_tasks;
+  for (const LoweredTask& lowered : tasks) {
+    std::vector<Interval>& mine = of_tasks.emplace_back(used_by(lowered.task));
+    std::erase_if(mine, [](const Interval& interval) {
+      return !symbolic::is_symbolic(reinterpret_cast<const void*>(interval.begin));
+    });
+    storage.insert(storage.end(), mine.begin(), mine.end());
+  }
+  merge(storage);
+  std::vector<std::size_t> users(storage.size(), 0);
+  for (const std::vector<Interval>& mine : of_tasks) {
+    int last = -1;
+    for (const Interval& interval : mine) {
+      const int at = find(storage, interval.begin);
+      if (at != last) users[static_cast<std::size_t>(at)] += 1;
+      last = at;
+    }
+  }
+  std::vector<MemoryRange> between;
+  for (std::size_t i = 0; i < storage.size(); ++i) {
+    if (users[i] < 2) continue;
+    between.push_back(range_of(reinterpret_cast<const void*>(storage[i].begin),
+                               storage[i].end - storage[i].begin));
+  }
+  return between;
+}
+
+TrialOperands trial_operands(const Candidate& fallback, std::span<const MemoryRange> values) {
   const auto is_operand = [&](const MemoryRange& range) {
     return !symbolic::is_symbolic(reinterpret_cast<const void*>(range.begin)) ||
-           overlaps_any(range, temporaries);
+           overlaps_any(range, values);
   };
   TrialOperands operands;
   std::vector<MemoryRange> written;

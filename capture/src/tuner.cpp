@@ -39,7 +39,7 @@ class ProgramTuner {
       : api_(api),
         device_(device),
         tasks_(tasks),
-        temporaries_(temporaries),
+        values_(temporaries.begin(), temporaries.end()),
         settings_(settings),
         now_(settings.now ? settings.now : steady_seconds),
         end_(now_() + settings.budget_s) {}
@@ -67,6 +67,9 @@ class ProgramTuner {
       if (open) open_.emplace(i, ScratchLayout(lowered.task));
     }
     left_ = open_.size();
+    if (open_.empty()) return;
+    const std::vector<MemoryRange> between = storage_between(tasks_);
+    values_.insert(values_.end(), between.begin(), between.end());
   }
 
   /// Scratch for the largest task that fits a quarter of the free memory.
@@ -125,7 +128,7 @@ class ProgramTuner {
       if (settings_.measure) tuner.measure(deadline);
       return tuner.decide();
     }
-    Trial trial(api_, stream_.get(), layout, trial_operands(task.candidates.back(), temporaries_),
+    Trial trial(api_, stream_.get(), layout, trial_operands(task.candidates.back(), values_),
                 scratch_.data());
     TaskTuner tuner(*bench_, task, &trial, {});
     if (settings_.measure) tuner.measure(deadline);
@@ -149,7 +152,7 @@ class ProgramTuner {
   const cuda::Api& api_;
   const int device_;
   std::span<const LoweredTask> tasks_;
-  std::span<const MemoryRange> temporaries_;
+  std::vector<MemoryRange> values_;  // symbolic storage that is an operand
   const TunerSettings& settings_;
   std::function<double()> now_;
   const double end_;

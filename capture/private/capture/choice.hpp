@@ -12,7 +12,7 @@ namespace ai::detail {
 struct Verdict {
   double time_us = -1.0;  ///< of one execution inside a graph; negative: not measured
   std::string remark;     ///< why it was left out or not measured; empty: nothing to say
-  bool dropped = false;   ///< it failed or gave wrong results: never to be taken
+  bool dropped = false;   ///< it failed, was wrong or beyond checking: never to be taken
 };
 
 /// Which candidate of a task was taken, and why not the others.

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "ai/backend.hpp"
+#include "capture/lowering.hpp"
 #include "capture/workspace.hpp"
 
 namespace ai::detail {
@@ -24,13 +25,18 @@ class ScratchLayout {
   WorkspacePlan plan_;
 };
 
-/// The operands of a task, as its fallback uses them. Scratch is not among them.
+/// Symbolic storage that steps of more than one task use: what one task hands to another there is
+/// an operand of both, not scratch. May throw std::bad_alloc.
+[[nodiscard]] std::vector<MemoryRange> storage_between(std::span<const LoweredTask> tasks);
+
+/// The operands of a task, as its fallback uses them. Scratch is not among them: that is symbolic
+/// storage outside of `values`, which are the temporaries and what lies between tasks.
 struct TrialOperands {
   std::vector<MemoryRange> inputs;   ///< read before they are written
   std::vector<MemoryRange> outputs;  ///< written
   std::vector<MemoryRange> fresh;    ///< outputs that are not inputs: old contents do not count
 };
 [[nodiscard]] TrialOperands trial_operands(const Candidate& fallback,
-                                           std::span<const MemoryRange> temporaries);
+                                           std::span<const MemoryRange> values);
 
 }  // namespace ai::detail

@@ -1,8 +1,6 @@
 #pragma once
 
-#include <array>
 #include <functional>
-#include <optional>
 #include <span>
 #include <vector>
 
@@ -27,10 +25,11 @@ class TaskTuner {
   /// `trial` is null where nothing of this task can be run; `why` then says why.
   TaskTuner(TuningBench& bench, const Task& task, Trial* trial, std::string why);
 
-  /// Checks and times candidates in table order until the clock shows `deadline`.
+  /// Checks and times candidates in table order until the clock shows `deadline`; one execution
+  /// that is under way then is waited for.
   void measure(double deadline);
   /// Takes the quickest that was measured; where none was, the first in table order that applies
-  /// and is trusted or passes its check. Prepares its steps.
+  /// and is trusted or passes its check, however long that takes. Prepares its steps.
   [[nodiscard]] Result<Choice> decide();
 
  private:
@@ -39,10 +38,14 @@ class TaskTuner {
     TimedChain chain;
   };
 
-  [[nodiscard]] bool checked(std::size_t candidate);
-  [[nodiscard]] Status check(std::size_t candidate);
-  [[nodiscard]] Status refer();
-  [[nodiscard]] Status time(std::size_t candidate);
+  enum class Fitness { Fit, Unfit, OutOfTime };
+
+  [[nodiscard]] bool out_of(double deadline) const { return bench_.now() >= deadline; }
+  [[nodiscard]] Fitness examine(std::size_t candidate, double deadline);
+  [[nodiscard]] Fitness pass_unchecked(std::size_t candidate);
+  [[nodiscard]] Status compare(std::size_t candidate, std::size_t kind);
+  void extend_reference();
+  [[nodiscard]] Status time(std::size_t candidate, double deadline);
   void final_round(double deadline);
   void drop(std::size_t candidate, Status status);
 
@@ -52,8 +55,10 @@ class TaskTuner {
   std::string why_not_;
   Choice choice_;
   Status failure_;  // of the last candidate that was dropped
-  std::vector<bool> passed_;
-  std::optional<std::array<TrialOutputs, std::size(kTrialData)>> reference_;
+  std::vector<bool> fit_;
+  std::vector<std::size_t> compared_;    // for each candidate: on how many kinds of data
+  std::vector<TrialOutputs> reference_;  // what the fallback makes of the first kinds of data
+  bool fallback_failed_ = false;         // there will be no more of these
   std::vector<Measured> measured_;
 };
 

@@ -53,8 +53,9 @@ class Trial {
   AddressMap addresses_;
 };
 
-/// Why `got` is not `expected` up to rounding: an element further away than 1e-3 of its own size
-/// and of the largest, or NaN or an infinity where the other is not. Empty if it is.
+/// Why `got` is not `expected` up to f32 rounding: an element further away than 1e-4 of its own
+/// size and of the largest (operands rounded to TF32 are), or NaN or an infinity where the other is
+/// not. Empty if it is.
 [[nodiscard]] std::string difference(std::span<const float> expected, std::span<const float> got);
 
 }  // namespace ai::detail

@@ -11,7 +11,7 @@ namespace ai::detail {
 
 struct TunerSettings {
   bool measure = true;               ///< false: table order, with a check of what is not trusted
-  double budget_s = 2.0;             ///< for all measuring
+  double budget_s = 2.0;             ///< for all measuring; see TaskTuner::measure
   double warm_s = 0.05;              ///< how long the GPU is kept busy before the first measurement
   std::function<double()> now = {};  ///< seconds; empty: a steady clock
 };

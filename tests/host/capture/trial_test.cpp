@@ -3,7 +3,12 @@
 #include <doctest/doctest.h>
 
 #include <array>
+#include <bit>
+#include <cstdint>
 #include <limits>
+#include <span>
+#include <utility>
+#include <vector>
 
 #include "fake_program.hpp"
 
@@ -19,10 +24,10 @@ bool same(std::array<float, 3> expected, std::array<float, 3> got) {
   return difference(expected, got).empty();
 }
 
-TEST_CASE("results differ where one is further away than a thousandth") {
+TEST_CASE("results differ where one is further away than a ten-thousandth") {
   CHECK(same({1, 2, 4}, {1, 2, 4}));
-  CHECK(same({1, 2, 4}, {1.004F, 2, 4}));
-  CHECK_FALSE(same({1, 2, 4}, {1.006F, 2, 4}));
+  CHECK(same({1, 2, 4}, {1.0004F, 2, 4}));
+  CHECK_FALSE(same({1, 2, 4}, {1.0006F, 2, 4}));
   CHECK_FALSE(same({0, 0, 0}, {0, 1e-30F, 0}));
 }
 
@@ -86,6 +91,110 @@ TEST_CASE(
   CHECK(begins(operands.inputs) == std::vector{a.begin, sum.begin});
   CHECK(begins(operands.outputs) == std::vector{y.begin, sum.begin, temporary.begin});
   CHECK(begins(operands.fresh) == std::vector{y.begin, temporary.begin});
+}
+
+TEST_CASE("storage between tasks is the symbolic storage that more than one of them uses") {
+  static float memory[64];
+  const MemoryRange user = range_of(&memory[0], 64);
+  const MemoryRange handed = range_of(symbolic::allocate(256), 256);
+  const MemoryRange left{handed.begin, 4, 16, 64};
+  const MemoryRange right{handed.begin + 128, 2, 16, 64};
+  const MemoryRange own = range_of(symbolic::allocate(64), 64);
+  const std::vector<detail::LoweredTask> tasks{
+      {{"a", {candidate("a1", step({user}, {own, left})), candidate("a2", step({own}, {left}))}},
+       "a"},
+      {{"b", {candidate("b", step({user}, {range_of(symbolic::allocate(64), 64)}))}}, "b"},
+      {{"c", {candidate("c", step({right}, {user}))}}, "c"}};
+  const std::vector<MemoryRange> between = detail::storage_between(tasks);
+  REQUIRE(between.size() == 1);
+  CHECK(between[0].begin == handed.begin);
+  CHECK(between[0].end() >= right.end());
+  CHECK(between[0].end() <= handed.end());
+  CHECK(detail::storage_between(std::span(tasks).first(2)).empty());
+}
+
+enum class Sum { Ascending, Descending, Tree };
+using Rounding = float (*)(float);
+
+float keep(float value) {
+  return value;
+}
+float to_tf32(float value) {
+  const auto bits = std::bit_cast<std::uint32_t>(value);
+  return std::bit_cast<float>((bits + 0xFFFU + ((bits >> 13) & 1U)) & ~0x1FFFU);
+}
+float cut_to_tf32(float value) {
+  return std::bit_cast<float>(std::bit_cast<std::uint32_t>(value) & ~0x1FFFU);
+}
+
+float sum_of(std::span<const float> terms, Sum order) {
+  if (order == Sum::Tree && terms.size() > 1) {
+    const std::size_t half = terms.size() / 2;
+    return sum_of(terms.first(half), order) + sum_of(terms.subspan(half), order);
+  }
+  float sum = 0;
+  for (std::size_t i = 0; i < terms.size(); ++i) {
+    sum += order == Sum::Descending ? terms[terms.size() - 1 - i] : terms[i];
+  }
+  return sum;
+}
+
+/// Y = A B with f32 sums in a given order, of operands rounded first.
+Candidate product(FakeCuda& fake, const GemmForward& call, Sum order, Rounding rounded) {
+  const auto body = [&fake, call, order, rounded](const AddressMap& addresses, Stream stream) {
+    const auto* const a = static_cast<const float*>(addresses(call.A).data);
+    const auto* const b = static_cast<const float*>(addresses(call.B).data);
+    auto* const y = static_cast<float*>(addresses(call.Y).data);
+    const auto extent = [](const Tensor& tensor, int axis) {
+      return static_cast<std::size_t>(tensor.desc.shape[axis]);
+    };
+    const auto kernel = [=, m = extent(call.Y, 0), n = extent(call.Y, 1), k = extent(call.A, 1)] {
+      std::vector<float> terms(k);
+      for (std::size_t i = 0; i < m * n; ++i) {
+        for (std::size_t l = 0; l < k; ++l) {
+          terms[l] = rounded(a[i / n * k + l]) * rounded(b[l * n + i % n]);
+        }
+        y[i] = sum_of(terms, order);
+      }
+    };
+    return fake.work(stream, cudaGraphNodeTypeKernel, 1, kernel) == cudaSuccess
+               ? Status()
+               : Status(StatusCode::CudaError, "the product could not be launched");
+  };
+  auto made = std::make_shared<TestStep>("product", std::vector{range_of(call.A), range_of(call.B)},
+                                         std::vector{range_of(call.Y)}, body);
+  REQUIRE(made->prepare().ok());
+  return candidate("product", std::move(made));
+}
+
+TEST_CASE("operands rounded to TF32 are told from f32 sums in another order") {
+  for (const std::int64_t k : {64, 256, 1024}) {
+    for (const auto& size : {std::array{1, 8}, {3, 5}, {16, 64}}) {
+      CAPTURE(k);
+      CAPTURE(size[0]);
+      CAPTURE(size[1]);
+      FakeCuda fake;
+      const Layer layer(fake, size[0], size[1], k);
+      const GemmForward call = layer.plan().forward();
+      const Candidate fallback = product(fake, call, Sum::Ascending, keep);
+      const detail::ScratchLayout layout(Task{"t", {fallback}});
+      detail::Trial trial(FakeCuda::api(), fake.make_stream(), layout,
+                          detail::trial_operands(fallback, {}), fake.operand(layout.bytes()));
+      const auto difference_of = [&](Sum order, Rounding rounded) {
+        const auto expected = trial.run(fallback, detail::TrialData::Plain);
+        const auto got = trial.run(product(fake, call, order, rounded), detail::TrialData::Plain);
+        REQUIRE(expected.ok());
+        REQUIRE(got.ok());
+        return trial.difference(*expected, *got);
+      };
+      CHECK(difference_of(Sum::Ascending, keep) == "");
+      CHECK(difference_of(Sum::Descending, keep) == "");
+      CHECK(difference_of(Sum::Tree, keep) == "");
+      CHECK(difference_of(Sum::Ascending, to_tf32) != "");
+      CHECK(difference_of(Sum::Tree, to_tf32) != "");
+      CHECK(difference_of(Sum::Tree, cut_to_tf32) != "");
+    }
+  }
 }
 
 }  // namespace

@@ -2,9 +2,11 @@
 
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <map>
 #include <string>
 
+#include "capture/stopwatch.hpp"
 #include "fake_program.hpp"
 
 namespace ai::test {
@@ -40,8 +42,10 @@ struct Tuned {
 
   /// The text of explain(), or of the error.
   std::string capture(bool measure, double budget_s = 10.0) {
+    const double begin = fake.seconds();
     Result<Executable> made = detail::capture_with(FakeCuda::api(), backend, program, {},
                                                    settings(fake, measure, budget_s));
+    took_s = fake.seconds() - begin;
     if (!made.ok()) return made.status().to_string();
     nodes = made->nodes();
     CHECK(operands[0].y() == -1.0F);  // never touched before a launch
@@ -59,6 +63,7 @@ struct Tuned {
   Program program;
   std::vector<Node> nodes;
   std::map<std::string, int> runs;
+  double took_s = 0;  // of the fake's clock, for the last capture
 };
 
 bool has(const std::string& text, const std::string& part) {
@@ -173,6 +178,132 @@ TEST_CASE("candidates that the budget does not reach stand behind the measured o
   CHECK(settled(fake) == "");
 }
 
+TEST_CASE("a short candidate is run 300 times in chains of ten to be timed") {
+  FakeCuda fake;
+  Tuned tuned(fake, {{"a", 1}, {"b", 2}, {"c", 3}, {"d", 50}, {"plain", 4}});
+  (void)tuned.capture(true);
+  // Three for its check, one to see how long it takes, ten to begin with; five times six replays.
+  CHECK(tuned.runs["d"] == 3 + 1 + 10 + 5 * 6 * 10);
+  CHECK(settled(fake) == "");
+}
+
+TEST_CASE("the longer an execution takes, the fewer of them make a measurement") {
+  const auto is = [](double us, int copies, int replays, int repetitions, int final_repetitions) {
+    const detail::Effort effort = detail::effort_for(us);
+    CAPTURE(us);
+    CHECK(effort.copies == copies);
+    CHECK(effort.replays == replays);
+    CHECK(effort.repetitions == repetitions);
+    CHECK(effort.final_repetitions == final_repetitions);
+  };
+  is(0, 10, 5, 5, 15);
+  is(2, 10, 5, 5, 15);
+  is(100, 10, 5, 5, 15);
+  is(300, 3, 5, 5, 15);
+  is(1000, 1, 5, 5, 15);
+  is(2400, 1, 2, 5, 15);
+  is(6000, 1, 1, 3, 3);
+  is(1e12, 1, 1, 3, 3);
+}
+
+TEST_CASE("two candidates of 176 ms are measured within a budget of 2 s") {
+  FakeCuda fake;
+  Tuned tuned(fake, {{"slow", 176e3}, {"plain", 170e3}});
+  const std::string text = tuned.capture(true, 2.0);
+  CHECK_MESSAGE(tuned.chosen() == "plain", text);
+  CHECK_MESSAGE(has(text, "slow   176001."), text);
+  CHECK_MESSAGE(has(text, "timed 1 of 3 times: the tuning budget"), text);
+  CHECK(tuned.took_s < 2.0 + 0.18);  // what was under way was waited for
+  CHECK(settled(fake) == "");
+}
+
+TEST_CASE("a budget that ends while candidates are checked is kept, and explained") {
+  FakeCuda fake;
+  Tuned tuned(fake, {{"slow", 176e3}, {"slower", 200e3}, {"quick", 10}, {"plain", 176e3}});
+  const std::string text = tuned.capture(true, 0.8);
+  CHECK_MESSAGE(tuned.chosen() == "slow", text);
+  for (const char* name : {"slow  ", "slower", "quick ", "plain "}) {
+    CHECK_MESSAGE(has(text, std::string(name) + "  not measured: the tuning budget"), text);
+  }
+  CHECK(tuned.took_s < 0.8 + 0.18);
+  CHECK(settled(fake) == "");
+}
+
+TEST_CASE("an untrusted candidate is checked before it is taken, even when the budget is spent") {
+  FakeCuda fake;
+  SUBCASE("right") {
+    Tuned tuned(fake, {{"doubtful", 176e3, Flaw::None, false}, {"plain", 176e3}});
+    const std::string text = tuned.capture(true, 0.4);
+    CHECK_MESSAGE(tuned.chosen() == "doubtful", text);
+    CHECK_MESSAGE(has(text, "not measured: the tuning budget"), text);
+    CHECK(tuned.runs["doubtful"] == 3 + 1);  // what was compared in time is not run again
+    CHECK(tuned.runs["plain"] == 3);
+    CHECK(tuned.took_s < 6 * 0.18);
+  }
+  SUBCASE("wrong") {
+    Tuned tuned(fake, {{"doubtful", 176e3, Flaw::LosesInf, false}, {"plain", 176e3}});
+    const std::string text = tuned.capture(true, 0.4);
+    CHECK_MESSAGE(tuned.chosen() == "plain", text);
+    CHECK_MESSAGE(has(text, "its results are wrong"), text);
+  }
+  CHECK(settled(fake) == "");
+}
+
+TEST_CASE("warming up ends with the budget") {
+  FakeCuda fake;
+  Tuned tuned(fake, {{"first", 5}, {"plain", 5}});
+  detail::TunerSettings tuner = settings(fake, true, 0.01);
+  tuner.warm_s = 1.0;
+  const Result<Executable> made =
+      detail::capture_with(FakeCuda::api(), tuned.backend, tuned.program, {}, tuner);
+  REQUIRE(made.ok());
+  CHECK(fake.seconds() < 0.011);
+  CHECK_MESSAGE(has(made->explain(), "first  not measured: the tuning budget"), made->explain());
+}
+
+TEST_CASE("a broken fallback is dropped alone: what is trusted stands, what is not is not taken") {
+  FakeCuda fake;
+  for (const Flaw flaw : {Flaw::FailsToEnqueue, Flaw::FailsToPrepare}) {
+    const char* const error = flaw == Flaw::FailsToEnqueue ? "no such kernel" : "no such module";
+    Tuned tuned(
+        fake, {{"doubtful", 1, Flaw::None, false}, {"good", 5}, {"better", 3}, {"plain", 2, flaw}});
+    const std::string text = tuned.capture(true);
+    CHECK_MESSAGE(tuned.chosen() == "better", text);
+    CHECK_MESSAGE(has(text, "better    3.10 us  not checked: the fallback failed"), text);
+    CHECK_MESSAGE(has(text, "good      5.10 us  not checked: the fallback failed"), text);
+    CHECK_MESSAGE(has(text, "doubtful  not taken: it could not be checked, the fallback"), text);
+    CHECK_MESSAGE(has(text, "plain     dropped: "), text);
+    CHECK_MESSAGE(has(text, error), text);
+    CHECK(tuned.runs["doubtful"] == 0);
+  }
+  CHECK(settled(fake) == "");
+}
+
+TEST_CASE("with a broken fallback a trusted candidate is captured, measured or not") {
+  FakeCuda fake;
+  for (const Flaw flaw : {Flaw::FailsToEnqueue, Flaw::FailsToPrepare}) {
+    for (const bool measure : {true, false}) {
+      Tuned tuned(fake, {{"good", 5}, {"plain", 2, flaw}});
+      CHECK_MESSAGE(has(tuned.capture(measure), "* good"), measure);
+      Tuned behind(fake, {{"doubtful", 1, Flaw::None, false}, {"good", 5}, {"plain", 2, flaw}});
+      CHECK_MESSAGE(has(behind.capture(measure), "* good"), measure);
+    }
+  }
+  CHECK(settled(fake) == "");
+}
+
+TEST_CASE(
+    "when only an untrusted candidate stands beside a broken fallback, its error is returned") {
+  FakeCuda fake;
+  for (const bool measure : {true, false}) {
+    Tuned enqueue(fake, {{"doubtful", 1, Flaw::None, false}, {"plain", 2, Flaw::FailsToEnqueue}});
+    CHECK(has(enqueue.capture(measure), "no such kernel"));
+    Tuned prepare(fake, {{"doubtful", 1, Flaw::None, false}, {"plain", 2, Flaw::FailsToPrepare}});
+    CHECK(has(prepare.capture(measure), "no such module"));
+  }
+  CHECK(settled(fake) == "");
+}
+
 TEST_CASE("the best three are measured again, the others are not") {
   FakeCuda fake;
   Tuned tuned(fake, {{"e", 50}, {"d", 40}, {"c", 30}, {"b", 20}, {"a", 10}});
@@ -228,6 +359,51 @@ TEST_CASE("D3: the error slot is clean after candidates have failed") {
   Tuned tuned(fake, {{"bad", 1, Flaw::FailsToEnqueue, false}, {"plain", 4}});
   (void)tuned.capture(true);
   CHECK(fake.last_error == cudaSuccess);
+  CHECK(settled(fake) == "");
+}
+
+/// Copies 15 floats; what it makes of each is `change`'s.
+std::shared_ptr<TestStep> copy_step(FakeCuda& fake, std::string name, const Tensor& from,
+                                    const Tensor& to, std::function<float(float)> change) {
+  const auto body = [&fake, from, to, change](const AddressMap& addresses, Stream stream) {
+    const auto* const source = static_cast<const float*>(addresses(from).data);
+    auto* const target = static_cast<float*>(addresses(to).data);
+    const auto kernel = [=] {
+      for (int i = 0; change && i < 15; ++i) target[i] = change(source[i]);
+    };
+    return fake.work(stream, cudaGraphNodeTypeKernel, 1, kernel) == cudaSuccess
+               ? Status()
+               : Status(StatusCode::CudaError, "the copy could not be launched");
+  };
+  return std::make_shared<TestStep>(std::move(name), std::vector{range_of(from)},
+                                    std::vector{range_of(to)}, body);
+}
+
+TEST_CASE("scratch that one task hands to another is poisoned and compared, and filled with NaN") {
+  FakeCuda fake;
+  const auto copies = [](float x) { return x; };
+  const auto loses_nan = [](float x) { return std::isnan(x) ? 0.0F : x; };
+  const Layer layer(fake, 3, 5, 5);
+  Tensor scratch = layer.call.Y;
+  scratch.data = symbolic::allocate(15 * sizeof(float));
+  FakeBackend backend([&](const GemmPlan& plan) {
+    const Tensor& y = plan.forward().Y;
+    Task first{"first",
+               {candidate("lazy", copy_step(fake, "lazy", layer.call.A, scratch, {}), false),
+                candidate("writes", copy_step(fake, "writes", layer.call.A, scratch, copies))}};
+    Task second{"second",
+                {candidate("loses", copy_step(fake, "loses", scratch, y, loses_nan), false),
+                 candidate("keeps", copy_step(fake, "keeps", scratch, y, copies))}};
+    return std::vector<Task>{first, second};
+  });
+  Program program;
+  REQUIRE(program.add(layer.plan()).ok());
+  for (const bool measure : {true, false}) {
+    const Result<Executable> made = capture_fake(fake, backend, program, measure);
+    REQUIRE(made.ok());
+    CHECK_MESSAGE(has(made->explain(), "* writes"), made->explain());
+    CHECK_MESSAGE(has(made->explain(), "* keeps"), made->explain());
+  }
   CHECK(settled(fake) == "");
 }
 
