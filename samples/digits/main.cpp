@@ -96,6 +96,7 @@ ai::Status run(const Arguments& arguments) {
               to_string(memory.target()), data->train.count(), data->test.count());
 
   digits::Network network(memory);
+  const digits::Epoch epoch(memory, data->train.count());
   AI_RETURN_IF_ERROR(memory.status());
   auto step = network.capture_training_step();
   if (!step.ok()) return step.status();
@@ -115,14 +116,14 @@ ai::Status run(const Arguments& arguments) {
     options.epochs = arguments.epochs;
     options.seed = static_cast<std::uint32_t>(seed);
     if (terminal) {
-      options.on_epoch = [&](int epoch, float loss) {
+      options.on_epoch = [&](int turn, float loss) {
         std::printf("\rseed %d %s epoch %d/%d loss %.4f ", seed,
-                    digits::bar(epoch, options.epochs).c_str(), epoch, options.epochs,
+                    digits::bar(turn, options.epochs).c_str(), turn, options.epochs,
                     static_cast<double>(loss));
         std::fflush(stdout);
       };
     }
-    auto losses = digits::train(memory, network, *step, data->train, options);
+    auto losses = digits::train(memory, network, *step, epoch, data->train, options);
     if (!losses.ok()) return losses.status();
     const auto right = digits::accuracy(memory, *batch, data->test);
     if (!right.ok()) return right.status();

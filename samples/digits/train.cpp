@@ -6,35 +6,48 @@
 
 namespace digits {
 
-ai::Result<std::vector<float>> train(Memory& memory, Network& network, ai::Executable& step,
-                                     const Examples& examples, const TrainOptions& options) {
-  const int batches = examples.count() / kBatch;
-  const auto rows = static_cast<std::size_t>(batches * kBatch);
-  float* images = memory.allocate(rows * kPixels);
-  float* targets = memory.allocate(rows * kClasses);
+namespace {
 
+std::size_t rows_of(int batches) {
+  return static_cast<std::size_t>(batches) * kBatch;
+}
+
+}  // namespace
+
+Epoch::Epoch(Memory& memory, int examples)
+    : batches(examples / kBatch),
+      images(memory.allocate(rows_of(batches) * kPixels)),
+      targets(memory.allocate(rows_of(batches) * kClasses)) {}
+
+ai::Result<std::vector<float>> train(Memory& memory, Network& network, ai::Executable& step,
+                                     const Epoch& epoch, const Examples& examples,
+                                     const TrainOptions& options) {
+  AI_RETURN_IF_ERROR(memory.status());
+  const std::size_t rows = rows_of(epoch.batches);
   network.initialise(options.seed);
   std::mt19937 generator(options.seed + 1000);
   std::vector<int> order(static_cast<std::size_t>(examples.count()));
   std::iota(order.begin(), order.end(), 0);
   std::vector<float> losses;
-  for (int epoch = 1; epoch <= options.epochs; ++epoch) {
+  for (int turn = 1; turn <= options.epochs; ++turn) {
     std::shuffle(order.begin(), order.end(), generator);
     const Examples shuffled =
         select(examples, {order.begin(), order.begin() + static_cast<std::ptrdiff_t>(rows)});
-    memory.upload(images, shuffled.images);
-    memory.upload(targets, shuffled.targets);
+    memory.upload(epoch.images, shuffled.images);
+    memory.upload(epoch.targets, shuffled.targets);
     memory.zero(network.loss(), 1);
-    for (int batch = 0; batch < batches; ++batch) {
-      memory.copy(network.train_images(), images + batch * kBatch * kPixels, kBatch * kPixels);
-      memory.copy(network.train_targets(), targets + batch * kBatch * kClasses, kBatch * kClasses);
+    for (int batch = 0; batch < epoch.batches; ++batch) {
+      memory.copy(network.train_images(), epoch.images + batch * kBatch * kPixels,
+                  kBatch * kPixels);
+      memory.copy(network.train_targets(), epoch.targets + batch * kBatch * kClasses,
+                  kBatch * kClasses);
       AI_RETURN_IF_ERROR(memory.status());
       AI_RETURN_IF_ERROR(step.launch(memory.stream()));
     }
-    const float loss = memory.download(network.loss(), 1)[0] / static_cast<float>(batches);
+    const float loss = memory.download(network.loss(), 1)[0] / static_cast<float>(epoch.batches);
     AI_RETURN_IF_ERROR(memory.status());
     losses.push_back(loss);
-    if (options.on_epoch) options.on_epoch(epoch, loss);
+    if (options.on_epoch) options.on_epoch(turn, loss);
   }
   return losses;
 }

@@ -9,6 +9,14 @@
 
 namespace digits {
 
+/// Where the shuffled examples of one epoch lie, in mini-batches of kBatch.
+struct Epoch {
+  Epoch(Memory& memory, int examples);
+  int batches;
+  float* images;
+  float* targets;
+};
+
 struct TrainOptions {
   int epochs = 60;
   std::uint32_t seed = 1;
@@ -16,10 +24,11 @@ struct TrainOptions {
   std::function<void(int, float)> on_epoch = {};
 };
 
-/// Trains `network` from a fresh initialisation by replaying `step` over shuffled mini-batches of
-/// kBatch (the last, incomplete one of an epoch is left out). Returns the mean loss of each epoch.
+/// Trains `network` from a fresh initialisation by replaying `step` over shuffled mini-batches (the
+/// last, incomplete one of an epoch is left out). Returns the mean loss of each epoch.
 [[nodiscard]] ai::Result<std::vector<float>> train(Memory& memory, Network& network,
-                                                   ai::Executable& step, const Examples& examples,
+                                                   ai::Executable& step, const Epoch& epoch,
+                                                   const Examples& examples,
                                                    const TrainOptions& options);
 
 /// The share of `examples` whose largest logit is at their class.
