@@ -43,29 +43,51 @@ inline std::vector<float> download(const float* data, std::size_t count) {
   return values;
 }
 
+[[nodiscard]] inline ai::Status to_status(cudaError_t error) {
+  if (error == cudaSuccess) return {};
+  return {ai::StatusCode::CudaError, cudaGetErrorString(error)};
+}
+
 /// Y = A B with A [kM,kK] of 0.5 and B [kK,kN] of 2, so that each element is kK.
-struct Layer {
-  static constexpr int kM = 24, kN = 40, kK = 56;
+template <int kRows, int kCols, int kDepth>
+struct LayerOf {
+  static constexpr int kM = kRows, kN = kCols, kK = kDepth;
   float* a = device_buffer(std::vector<float>(kM * kK, 0.5F));
   float* b = device_buffer(std::vector<float>(kK * kN, 2.0F));
   float* y = device_buffer(std::vector<float>(kM * kN, -1.0F));
 
-  Layer() = default;
-  ~Layer() {
+  LayerOf() = default;
+  ~LayerOf() {
     for (float* data : {a, b, y}) (void)cudaFree(data);
   }
-  Layer(const Layer&) = delete;
-  Layer& operator=(const Layer&) = delete;
+  LayerOf(const LayerOf&) = delete;
+  LayerOf& operator=(const LayerOf&) = delete;
 
   [[nodiscard]] ai::Tensor out() const { return ai::make_tensor_2d(y, {kM, kN}); }
   [[nodiscard]] ai::Program program(ai::ActKind act = ai::ActKind::None) const {
-    const auto plan = ai::plan_forward({.A = ai::make_tensor_2d(a, {kM, kK}),
-                                        .B = ai::make_tensor_2d(b, {kK, kN}),
-                                        .Y = out(),
-                                        .attrs = {.act = act}});
-    REQUIRE_MESSAGE(plan.ok(), plan.status().to_string());
     ai::Program program;
-    REQUIRE(program.add(*plan).ok());
+    add_product(program, out(), act);
+    return program;
+  }
+  /// The product goes to a temporary; a user step calls `before_copy(stream)` and copies it to Y.
+  [[nodiscard]] ai::Program program_through_temporary(
+      ai::ActKind act, std::function<cudaError_t(cudaStream_t)> before_copy) const {
+    ai::Program program;
+    const auto hidden = program.temporary(out().desc);
+    REQUIRE_MESSAGE(hidden.ok(), hidden.status().to_string());
+    add_product(program, *hidden, act);
+    ai::UserStep copy;
+    copy.name = "copy";
+    copy.reads = {*hidden};
+    copy.writes = {out()};
+    copy.cuda = [before_copy = std::move(before_copy)](const ai::StepContext& context) {
+      const cudaError_t error = before_copy(context.stream);
+      if (error != cudaSuccess) return to_status(error);
+      return to_status(cudaMemcpyAsync(context.writes[0].data, context.reads[0].data,
+                                       kM * kN * sizeof(float), cudaMemcpyDeviceToDevice,
+                                       context.stream));
+    };
+    REQUIRE(program.add(std::move(copy)).ok());
     return program;
   }
   void clear() const { REQUIRE(cudaMemset(y, 0, kM * kN * sizeof(float)) == cudaSuccess); }
@@ -76,7 +98,19 @@ struct Layer {
     }
     return true;
   }
+
+ private:
+  void add_product(ai::Program& program, const ai::Tensor& to, ai::ActKind act) const {
+    const auto plan = ai::plan_forward({.A = ai::make_tensor_2d(a, {kM, kK}),
+                                        .B = ai::make_tensor_2d(b, {kK, kN}),
+                                        .Y = to,
+                                        .attrs = {.act = act}});
+    REQUIRE_MESSAGE(plan.ok(), plan.status().to_string());
+    REQUIRE(program.add(*plan).ok());
+  }
 };
+
+using Layer = LayerOf<24, 40, 56>;
 
 inline constexpr ai::CaptureOptions kQuick{.tuning = ai::Tuning::Off};
 

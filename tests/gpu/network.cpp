@@ -22,7 +22,7 @@ struct OnDevice : gpu::DeviceCopies {
 };
 
 constexpr ai::CaptureOptions kUntuned{.tuning = ai::Tuning::Off};
-constexpr ai::CaptureOptions kTuned{.tuning = ai::Tuning::Measure, .tuning_budget_s = 0.5};
+constexpr ai::CaptureOptions kTuned{.tuning = ai::Tuning::Measure, .tuning_budget_s = 0.3};
 
 TEST_CASE("every layer of a network equals the oracle on what the GPU wrote for the one before") {
   support::check_networks_in_buffers<OnDevice>(kUntuned, 1, 100);
@@ -43,7 +43,7 @@ TEST_CASE("a network over temporaries gives the same bits as over buffers") {
 
 TEST_CASE("in the graph of a network, gA and gB of a layer do not wait for each other") {
   support::check_network_graphs<OnDevice>(kUntuned, 1);
-  support::check_network_graphs<OnDevice>(kTuned, 4);
+  support::check_network_graphs<OnDevice>(kTuned, 8);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "support/check_network.hpp"
 
@@ -65,6 +66,14 @@ TEST_CASE("the checks of a network see a wrong layer, a wrong bit and a dependen
       {{"x gA#1", "", {}}, {"x gA#2", "", {}}, {"x gA#1", "", {}}, {"x gA", "", {}}}, "gA");
   REQUIRE(steps.size() == 3);
   CHECK(steps[0].size() == 2);
+  std::vector<ai::Node> nodes = {
+      {"gA", "", {}}, {"gB", "", {}}, {"gZ", "", {0}}, {"gA", "", {2}}, {"gB", "", {2}}};
+  CHECK(support::gradient_order(nodes, 2, true) == "");
+  nodes[4].depends_on = {2, 3};
+  CHECK(support::gradient_order(nodes, 2, true) == "gB of layer 0 waits for gA; ");
+  nodes[4].depends_on = {};
+  CHECK(support::gradient_order(nodes, 2, true) == "nothing waits for gA of layer 1");
+  CHECK(support::gradient_order(nodes, 2, false) != "");
 
   const support::NetworkSpec spec = support::networks().front();
   support::CapturedNetwork<OnHost> network(spec, {support::Hidden::Buffers, false, kHost});
