@@ -95,8 +95,8 @@ Result<Executable> capture(const Program& program, const CaptureOptions& options
     return capture_any(program, options);
   } catch (const std::bad_alloc&) {
     return Status(StatusCode::OutOfMemory, "host memory");
-  } catch (const std::exception&) {
-    return Status(StatusCode::Invalid, "an exception");
+  } catch (...) {
+    return Status(StatusCode::Invalid, "copying a user step's function threw an exception");
   }
 }
 

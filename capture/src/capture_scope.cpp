@@ -36,6 +36,12 @@ cudaError_t CaptureScope::close() noexcept {
   return code;
 }
 
+// Whoever ended the capture was given the graph, and may have destroyed it.
+void CaptureScope::ended_by_step() noexcept {
+  open_ = false;
+  (void)graph_->release();
+}
+
 Status CaptureScope::begin(cuda::OwnedGraph& graph, const Leaves& after) noexcept {
   AI_CUDA_RETURN_IF_ERROR(api_, stream_begin_capture_to_graph, stream_, graph.get(),
                           after.nodes.data(), after.edges.data(), after.nodes.size(),
@@ -60,7 +66,7 @@ Status CaptureScope::leaves(Leaves& leaves) {
             "another thread"};
   }
   if (status == cudaStreamCaptureStatusNone) {
-    open_ = false;
+    ended_by_step();
     return {StatusCode::Invalid, "it ended the capture of the stream it was given"};
   }
   if (graph != graph_->get()) {
@@ -87,7 +93,7 @@ void CaptureScope::look() noexcept {
     return;
   }
   broken_ = broken_ || status == cudaStreamCaptureStatusInvalidated;
-  if (status == cudaStreamCaptureStatusNone) open_ = false;
+  if (status == cudaStreamCaptureStatusNone) ended_by_step();
 }
 
 }  // namespace ai::detail

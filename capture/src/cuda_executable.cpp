@@ -34,14 +34,24 @@ CudaExecutable::CudaExecutable(const cuda::Api& api, int device, CapturedGraph c
       driver_(cuda::driver_launch(api)),
       captured_(std::move(captured)) {}
 
+// Where it cannot be made sure that nothing uses the memory any more, it is never freed.
 CudaExecutable::~CudaExecutable() {
   const cuda::CaptureModeGuard relaxed(api_);
-  if (enqueued_) (void)wait();
-  if (running_ && captured_.owned != nullptr && !leave_to_last_launch().ok()) (void)wait();
+  if (enqueued_ && api_.event_synchronize(enqueued_.get()) != cudaSuccess) {
+    (void)api_.get_last_error();
+    abandon();
+  }
+  if (running_ && captured_.owned != nullptr && !leave_to_last_launch().ok()) abandon();
   captured_.exec.reset();  // does not wait for a running launch
   captured_.graph.reset();
   captured_.owned.reset();
   reclaim(api_);
+}
+
+void CudaExecutable::abandon() noexcept {
+  if (captured_.owned == nullptr) return;
+  captured_.owned->workspace.abandon();
+  (void)captured_.owned.release();
 }
 
 // Launches of one executable run one after the other, whatever their streams. So a launch with all
@@ -56,6 +66,7 @@ Status CudaExecutable::leave_to_last_launch() noexcept {
     AI_CUDA_RETURN_IF_ERROR(api_, graph_node_set_enabled, captured_.exec.get(), node, 0);
   }
   AI_CUDA_RETURN_IF_ERROR(api_, graph_launch, captured_.exec.get(), stream->get());
+  captured_.owned->workspace.free_behind(stream->get());
   return retain_until_done(api_, stream->get(), captured_.owned);
 }
 
@@ -74,7 +85,7 @@ Status CudaExecutable::launch(Stream stream) noexcept {
     return launched(stream);
   // This thread has not made the runtime's context its own yet: the runtime does that.
   if (code == CUDA_ERROR_INVALID_CONTEXT) return launch_on_device(stream);
-  return cuda::to_status(api_, static_cast<cudaError_t>(code), "cudaGraphLaunch");
+  return cuda::describe(api_, static_cast<cudaError_t>(code), "cuGraphLaunch");
 }
 
 Status CudaExecutable::launched(Stream stream) noexcept {
@@ -112,18 +123,31 @@ Status CudaExecutable::launch_on_device(Stream stream) noexcept {
 }
 
 Status CudaExecutable::enqueue(Stream stream) noexcept try {
+  const cuda::CaptureModeGuard relaxed(api_);
   const cuda::DeviceGuard guard(api_, device_);
   AI_RETURN_IF_ERROR(guard.status());
   AI_RETURN_IF_ERROR(check_stream(stream));
-  last_stream_ = stream;
-  launched_ = true;
-  enqueued_ = true;
-  for (const std::shared_ptr<Step>& step : captured_.retained->steps) {
-    AI_RETURN_IF_ERROR(detail::enqueue(*step, captured_.retained->addresses, stream));
+  if (!enqueued_) {
+    Result<cuda::OwnedEvent> event = cuda::make_event(api_, false);
+    AI_RETURN_IF_ERROR(event.status());
+    enqueued_ = std::move(event).value();
   }
-  return {};
+  Status status = enqueue_steps(stream);
+  // Also behind what a failed step has left running.
+  Status marked =
+      cuda::to_status(api_, api_.event_record(enqueued_.get(), stream), "cudaEventRecord");
+  return status.ok() ? marked : status;
 } catch (const std::bad_alloc&) {
   return {StatusCode::OutOfMemory, {}};
+}
+
+Status CudaExecutable::enqueue_steps(Stream stream) {
+  for (const std::shared_ptr<Step>& step : captured_.retained->steps) {
+    AI_RETURN_IF_ERROR(detail::enqueue(*step, captured_.retained->addresses, stream));
+    // A user step may have made another device current; the next step must not run there.
+    AI_CUDA_RETURN_IF_ERROR(api_, set_device, device_);
+  }
+  return {};
 }
 
 Status CudaExecutable::refused(cudaError_t code) const noexcept {
@@ -137,19 +161,29 @@ Status CudaExecutable::refused(cudaError_t code) const noexcept {
 }
 
 Status CudaExecutable::wait() noexcept {
-  if (!launched_) return {};
+  if (!launched_ && !enqueued_) return {};
   const cuda::CaptureModeGuard relaxed(api_);
-  if (!is_default(last_stream_)) return wait_here();
-  const cuda::DeviceGuard guard(api_, device_);
-  AI_RETURN_IF_ERROR(guard.status());
-  return wait_here();
+  if (enqueued_) {
+    AI_CUDA_RETURN_IF_ERROR(api_, event_synchronize, enqueued_.get());
+    enqueued_.reset();
+  }
+  if (!launched_) return {};
+  if (is_default(last_stream_)) {
+    const cuda::DeviceGuard guard(api_, device_);
+    AI_RETURN_IF_ERROR(guard.status());
+    AI_RETURN_IF_ERROR(wait_here());
+  } else {
+    AI_RETURN_IF_ERROR(wait_here());
+  }
+  reclaim(api_);
+  return {};
 }
 
 Status CudaExecutable::wait_here() noexcept {
   AI_RETURN_IF_ERROR(check_stream(last_stream_));
   AI_CUDA_RETURN_IF_ERROR(api_, stream_synchronize, last_stream_);
-  running_ = false;
-  enqueued_ = false;
+  // The per-thread stream of this thread need not be that of the launch.
+  if (last_stream_ != cudaStreamPerThread) running_ = false;
   return {};
 }
 

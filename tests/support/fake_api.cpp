@@ -32,14 +32,14 @@ void FakeCuda::fail_any(int nth, cudaError_t code) {
   failures_.push_back({"", nth, code});
 }
 
-cudaError_t FakeCuda::enter(const char* function) {
+cudaError_t FakeCuda::enter(const char* function, bool has_slot) {
   calls_.emplace_back(function);
   if (in_callback_) broken_rules_.push_back(std::string(function) + " inside a callback of CUDA's");
   for (Failure& failure : failures_) {
     if (!failure.function.empty() && failure.function != function) continue;
     if (--failure.countdown == 0) {
       failed_ = function;
-      return error(failure.code);
+      return has_slot ? error(failure.code) : failure.code;
     }
   }
   return cudaSuccess;

@@ -42,6 +42,8 @@ class FakeCuda {
   cudaError_t last_error = cudaSuccess;
   int device = 0;
   int device_count = 2;
+  /// What get_driver_entry_point finds: cuStreamIsCapturing, cuGraphLaunch, or nothing.
+  std::set<std::string> driver_symbols;
   std::size_t free_bytes = std::size_t{1} << 30;
   cudaStreamCaptureMode mode = cudaStreamCaptureModeGlobal;
   /// Everything that was made and not destroyed, and every rule that was broken; empty if all is
@@ -118,7 +120,7 @@ class FakeCuda {
     cudaError_t code;
   };
 
-  cudaError_t enter(const char* function);
+  cudaError_t enter(const char* function, bool has_slot = true);
   cudaError_t error(cudaError_t code);
   StreamState& state(cudaStream_t stream);
   void drop(UserObject* object, unsigned references);

@@ -1,6 +1,9 @@
+#include <cuda.h>
+
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
+#include <string>
 #include <utility>
 
 #include "support/fake_api.hpp"
@@ -90,7 +93,11 @@ struct FakeFunctions {
   }
   static cudaError_t free_async(void* data, cudaStream_t) {
     const cudaError_t e = fake().enter("free_async");
-    fake().release(data);
+    if (fake().holding_) {
+      fake().held_.emplace_back([data] { fake().release(data); });
+    } else {
+      fake().release(data);
+    }
     return e;
   }
   static cudaError_t mem_get_info(std::size_t* free, std::size_t* total) {
@@ -313,8 +320,7 @@ struct FakeFunctions {
   static cudaError_t graph_upload(cudaGraphExec_t, cudaStream_t) {
     return fake().enter("graph_upload");
   }
-  static cudaError_t graph_launch(cudaGraphExec_t exec, cudaStream_t stream) {
-    if (const cudaError_t e = fake().enter("graph_launch")) return e;
+  static cudaError_t replay(cudaGraphExec_t exec, cudaStream_t stream) {
     if (fake().state(stream).status != cudaStreamCaptureStatusNone) {
       fake().invalidate(stream);
       return fake().error(cudaErrorStreamCaptureUnsupported);
@@ -323,6 +329,36 @@ struct FakeFunctions {
     handle->in_flight = fake().holding_;
     fake().microseconds_ += 1;
     fake().run(handle->nodes, handle->off);
+    return cudaSuccess;
+  }
+  static cudaError_t graph_launch(cudaGraphExec_t exec, cudaStream_t stream) {
+    if (const cudaError_t e = fake().enter("graph_launch")) return e;
+    return replay(exec, stream);
+  }
+  // The driver's two functions of a replay: calls of their own, errors in no slot.
+  static CUresult driver_is_capturing(CUstream stream, CUstreamCaptureStatus* out) {
+    if (const cudaError_t e = fake().enter("cuStreamIsCapturing", false)) {
+      return static_cast<CUresult>(e);
+    }
+    *out = static_cast<CUstreamCaptureStatus>(fake().state(stream).status);
+    return CUDA_SUCCESS;
+  }
+  static CUresult driver_graph_launch(CUgraphExec exec, CUstream stream) {
+    if (const cudaError_t e = fake().enter("cuGraphLaunch", false)) {
+      return static_cast<CUresult>(e);
+    }
+    return static_cast<CUresult>(replay(exec, stream));
+  }
+  static cudaError_t get_driver_entry_point(const char* symbol, void** out, unsigned,
+                                            unsigned long long,
+                                            cudaDriverEntryPointQueryResult* found) {
+    if (const cudaError_t e = fake().enter("get_driver_entry_point")) return e;
+    *found = cudaDriverEntryPointSymbolNotFound;
+    if (!fake().driver_symbols.contains(symbol)) return cudaSuccess;
+    const std::string name = symbol;
+    if (name == "cuStreamIsCapturing") *out = reinterpret_cast<void*>(&driver_is_capturing);
+    if (name == "cuGraphLaunch") *out = reinterpret_cast<void*>(&driver_graph_launch);
+    *found = cudaDriverEntryPointSuccess;
     return cudaSuccess;
   }
   static cudaError_t graph_node_set_enabled(cudaGraphExec_t exec, cudaGraphNode_t node,
@@ -444,6 +480,7 @@ const cuda::Api& FakeCuda::api() {
     GE_FAKE(graph_launch);
     GE_FAKE(graph_node_set_enabled);
     GE_FAKE(launch_host_func);
+    GE_FAKE(get_driver_entry_point);
     GE_FAKE(graph_exec_destroy);
     GE_FAKE(user_object_create);
     GE_FAKE(user_object_release);

@@ -45,6 +45,7 @@ class CaptureScope {
   const cuda::Api& api_;
   cudaStream_t stream_;
   cudaError_t close() noexcept;
+  void ended_by_step() noexcept;
 
   cuda::OwnedGraph* graph_ = nullptr;
   bool open_ = false;

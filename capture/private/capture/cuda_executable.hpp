@@ -38,6 +38,8 @@ class CudaExecutable final : public Executable::Impl {
   [[nodiscard]] Status refused(cudaError_t code) const noexcept;
   [[nodiscard]] Status wait_here() noexcept;
   [[nodiscard]] Status leave_to_last_launch() noexcept;
+  void abandon() noexcept;
+  [[nodiscard]] Status enqueue_steps(Stream stream);
 
   const cuda::Api& api_;
   const int device_;
@@ -45,8 +47,8 @@ class CudaExecutable final : public Executable::Impl {
   CapturedGraph captured_;
   Stream last_stream_ = nullptr;
   bool launched_ = false;
-  bool running_ = false;   // a launch may be
-  bool enqueued_ = false;  // work that CUDA does not know as this executable's may be running
+  bool running_ = false;       // a launch may be
+  cuda::OwnedEvent enqueued_;  // behind the last enqueue(), if that may be running
 };
 
 /// Instantiates `graph` on the current device and sends it to the device, so that the first launch

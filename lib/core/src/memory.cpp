@@ -56,7 +56,9 @@ MemoryRange range_of(const Tensor& tensor) noexcept {
   const Extents& shape = tensor.desc.shape;
   const std::int64_t cols = shape.rank() == 1 ? 1 : shape[1];
   if (shape[0] <= 0 || cols <= 0) return {begin, 0, 0, 0};  // its strides may be of any size
-  return {begin, shape[0], cols * size, tensor.desc.stride[0] * size};
+  // The stride of a single row has no meaning and may be of any size too.
+  const std::int64_t pitch = shape[0] == 1 ? cols : tensor.desc.stride[0];
+  return {begin, shape[0], cols * size, pitch * size};
 }
 
 MemoryRange range_of(const void* data, std::size_t bytes) noexcept {

@@ -1,3 +1,5 @@
+#include <new>
+
 #include "ai/activation.hpp"
 #include "ai/gemm.hpp"
 #include "ai/status.hpp"
@@ -24,6 +26,19 @@ const char* to_string(StatusCode code) noexcept {
     case StatusCode::CudaError: return "CudaError";
   }
   return "unknown";
+}
+
+Status::Status(const Status& other) noexcept : code_(other.code_) {
+  try {
+    message_ = other.message_;
+  } catch (const std::bad_alloc&) {
+    message_.clear();
+  }
+}
+
+Status& Status::operator=(const Status& other) noexcept {
+  if (this != &other) *this = Status(other);
+  return *this;
 }
 
 std::string Status::to_string() const {

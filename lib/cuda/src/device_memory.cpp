@@ -25,6 +25,7 @@ class DeviceMemory::Pool {
 
   Result<void*> allocate(std::size_t bytes);
   void free(void* data) noexcept;
+  void free_behind(void* data, cudaStream_t stream) noexcept;
 
  private:
   struct Registry {
@@ -115,6 +116,12 @@ void DeviceMemory::Pool::free(void* data) noexcept {
   ignore(api_.mem_pool_trim_to(pool_, 0));
 }
 
+void DeviceMemory::Pool::free_behind(void* data, cudaStream_t stream) noexcept {
+  const CaptureModeGuard relaxed(api_);
+  const DeviceGuard guard(api_, device_);
+  if (guard.status().ok()) ignore(api_.free_async(data, stream));
+}
+
 DeviceMemory::DeviceMemory(DeviceMemory&& other) noexcept
     : pool_(std::move(other.pool_)),
       data_(std::exchange(other.data_, nullptr)),
@@ -132,6 +139,18 @@ DeviceMemory& DeviceMemory::operator=(DeviceMemory&& other) noexcept {
 
 DeviceMemory::~DeviceMemory() {
   free();
+}
+
+void DeviceMemory::free_behind(cudaStream_t stream) noexcept {
+  if (data_ != nullptr) pool_->free_behind(std::exchange(data_, nullptr), stream);
+  bytes_ = 0;
+  pool_.reset();
+}
+
+void DeviceMemory::abandon() noexcept {
+  data_ = nullptr;
+  bytes_ = 0;
+  pool_.reset();
 }
 
 void DeviceMemory::free() noexcept {

@@ -52,7 +52,7 @@ bool is_sticky(cudaError_t code) noexcept {
 
 // "memset_2d_async" -> "cudaMemset2DAsync"; a name that CUDA itself uses stays.
 std::string cuda_name(std::string_view call) {
-  if (call.starts_with("cuda")) return std::string(call);
+  if (call.starts_with("cu")) return std::string(call);
   std::string name = "cuda";
   bool upper = true;
   for (const char c : call) {
@@ -71,6 +71,11 @@ std::string cuda_name(std::string_view call) {
 Status to_status(const Api& api, cudaError_t code, const char* call) noexcept {
   if (code == cudaSuccess) return {};
   (void)api.get_last_error();
+  return describe(api, code, call);
+}
+
+Status describe(const Api& api, cudaError_t code, const char* call) noexcept {
+  if (code == cudaSuccess) return {};
   try {
     std::string message = cuda_name(call) + " failed: " + api.get_error_name(code) + " (" +
                           std::to_string(static_cast<int>(code)) +

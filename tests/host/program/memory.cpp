@@ -51,6 +51,14 @@ class Views {
   std::mt19937 engine_;
 };
 
+TEST_CASE("the stride of a single row may be of any size") {
+  ai::Tensor tensor = ai::make_tensor_2d(reinterpret_cast<const void*>(4096), {1, 5});
+  tensor.desc.stride = {std::int64_t{1} << 62, 1};
+  const ai::MemoryRange range = ai::range_of(tensor);
+  CHECK(range.begin == 4096);
+  CHECK(range.end() == 4096 + 20);
+}
+
 TEST_CASE("overlaps agrees with byte-by-byte comparison on random small views") {
   Views views(20240607);
   int overlapping = 0;

@@ -23,8 +23,12 @@ struct StepContext {
 /// The caller's own work between GEMMs. On the CUDA target `cuda` runs while the program is being
 /// captured (never at replay) and enqueues kernels or copies on the given stream; it may run more
 /// than once, must not synchronise or allocate device memory, and should depend on nothing that
-/// changes later, since what it enqueued is what every replay does. On the host target `host` runs
-/// at every launch. An exception becomes a Status. Only one of the two need be set.
+/// changes later, since what it enqueued is what every replay does. Calls that are not enqueued (a
+/// synchronous copy, an allocation) happen at capture only: CUDA's relaxed capture mode lets them
+/// pass, so that a step may load its kernels lazily. On the host target `host` runs at every
+/// launch. An exception becomes a Status. Only one of the two need be set. What the functions hold
+/// lives as long as the executable; where that is destroyed in flight, until a later capture, wait
+/// or destruction of any executable.
 struct UserStep {
   std::string name = {};
   std::vector<Tensor> reads = {};
@@ -39,8 +43,8 @@ struct UserStep {
 class Program {
  public:
   /// Appends an item after checking it against the earlier ones: one device throughout
-  /// (DeviceMismatch); a temporary belongs to this program and is written before it is read
-  /// (Invalid). On failure the program is unchanged.
+  /// (DeviceMismatch); a temporary belongs to this program and some of what is read of it was
+  /// written before (Invalid). On failure the program is unchanged.
   [[nodiscard]] Status add(const GemmPlan& plan) noexcept;
   /// As above, and the step's own rules: a name, at least one function, tensors as in a plan
   /// (any dtype).

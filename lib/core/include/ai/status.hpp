@@ -33,9 +33,14 @@ enum class StatusCode {
 class [[nodiscard]] Status {
  public:
   Status() noexcept = default;
-  /// Keeps the code and drops the text if the text cannot be stored.
   Status(StatusCode code, std::string message) noexcept
       : code_(code), message_(std::move(message)) {}
+  /// A copy keeps the code and loses the text where host memory has run out.
+  Status(const Status& other) noexcept;
+  Status& operator=(const Status& other) noexcept;
+  Status(Status&&) noexcept = default;
+  Status& operator=(Status&&) noexcept = default;
+  ~Status() = default;
 
   [[nodiscard]] bool ok() const noexcept { return code_ == StatusCode::Ok; }
   [[nodiscard]] StatusCode code() const noexcept { return code_; }

@@ -15,6 +15,10 @@ namespace ai::cuda {
 /// error that has corrupted the context says that it is sticky and may stem from earlier work.
 [[nodiscard]] Status to_status(const Api& api, cudaError_t code, const char* call) noexcept;
 
+/// The same for a code that is in no slot, as those of driver calls: the last-error slot stays as
+/// it is.
+[[nodiscard]] Status describe(const Api& api, cudaError_t code, const char* call) noexcept;
+
 }  // namespace ai::cuda
 
 /// Calls `api.function(...)`, returns from the enclosing function on failure.

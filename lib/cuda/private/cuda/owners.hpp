@@ -72,6 +72,13 @@ class DeviceMemory {
   [[nodiscard]] static Result<DeviceMemory> allocate(const Api& api, int device,
                                                      std::size_t bytes) noexcept;
 
+  /// Frees it behind all work that is on `stream` by now, without waiting; empty afterwards. The
+  /// pool hands it out again in that order; what it does not need goes back to the system when
+  /// something is next waited for. `stream` is not being captured.
+  void free_behind(cudaStream_t stream) noexcept;
+  /// Never frees it: for memory that something may use for ever. Empty afterwards.
+  void abandon() noexcept;
+
  private:
   void free() noexcept;
   class Pool;  // one per device and Api, shared by all memory that came from it
