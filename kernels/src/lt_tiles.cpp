@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <limits>
 
 #include "kernels/product.hpp"
 
@@ -34,6 +35,18 @@ std::int64_t balanced(std::int64_t extent, std::int64_t most) noexcept {
   return std::min(most, (part + 63) / 64 * 64);
 }
 
+/// The parts that tiles_of makes.
+Extent tile_of(const Product& p, std::int64_t max_span) noexcept {
+  const Extent most = largest_tile(p, max_span);
+  return {balanced(p.m(), most.m), balanced(p.n(), most.n), balanced(p.k(), most.k)};
+}
+
+std::int64_t times(std::int64_t count, std::int64_t extent, std::int64_t part) noexcept {
+  constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+  const std::int64_t parts = extent / part + (extent % part != 0 ? 1 : 0);
+  return count > kMost / parts ? kMost : count * parts;
+}
+
 MatrixView part_of(const MatrixView& view, std::int64_t row, std::int64_t col, std::int64_t rows,
                    std::int64_t cols) noexcept {
   return {view.data + row * view.ld + col, rows, cols, rows == 1 ? cols : view.ld};
@@ -46,13 +59,15 @@ bool within_span(const Product& product, std::int64_t max_span) noexcept {
   return tile.m == product.m() && tile.n == product.n() && tile.k == product.k();
 }
 
+std::int64_t tile_count(const Product& product, std::int64_t max_span) noexcept {
+  if (within_span(product, max_span)) return 1;
+  const Extent tile = tile_of(product, max_span);
+  return times(times(times(1, product.m(), tile.m), product.n(), tile.n), product.k(), tile.k);
+}
+
 std::vector<Product> tiles_of(const Product& product, std::int64_t max_span) {
   if (within_span(product, max_span)) return {product};
-  Extent tile = largest_tile(product, max_span);
-  tile.m = balanced(product.m(), tile.m);
-  tile.n = balanced(product.n(), tile.n);
-  tile.k = balanced(product.k(), tile.k);
-
+  const Extent tile = tile_of(product, max_span);
   std::vector<Product> tiles;
   for (std::int64_t i = 0; i < product.m(); i += tile.m) {
     const std::int64_t m = std::min(tile.m, product.m() - i);

@@ -9,7 +9,7 @@
 namespace ai::kernels {
 namespace {
 
-constexpr std::size_t kMaxTiles = 4096;
+constexpr std::int64_t kMaxTiles = 4096;
 
 bool same(const LtAlgorithm& a, const LtAlgorithm& b) noexcept {
   return std::memcmp(&a.algo, &b.algo, sizeof a.algo) == 0;
@@ -26,23 +26,38 @@ Status no_algorithm(const Product& product) {
   return {StatusCode::Unsupported, "cuBLASLt has no algorithm for " + product_text(product)};
 }
 
-/// One step a tile, each with the tile's fallback algorithm.
+/// A step over the first algorithm that cuBLASLt does not refuse when it is called: those without
+/// scratch come first, since tiles may run side by side and each would need its own.
+Result<std::shared_ptr<Step>> working_step(const LtOffer& offer, const std::string& step_name) {
+  std::shared_ptr<Step> step = make_lt_step(step_name, offer.matmul, offer.fallback);
+  const Status first = step->prepare();
+  if (first.ok()) return step;
+  for (const LtAlgorithm& algorithm : offer.algorithms) {
+    if (same(algorithm, offer.fallback)) continue;
+    step = make_lt_step(step_name, offer.matmul, algorithm);
+    if (step->prepare().ok()) return step;
+  }
+  return first;
+}
+
+/// One step a tile. They are the only candidate, so each has been tried.
 Status append_tiles(Machine& machine, const Product& product, const std::string& family,
                     const std::string& step_name, const std::vector<std::shared_ptr<Step>>& after,
                     std::vector<Candidate>& candidates) {
-  const std::vector<Product> tiles = tiles_of(product);
-  if (tiles.size() > kMaxTiles) {
+  if (const std::int64_t count = tile_count(product); count > kMaxTiles) {
     return {StatusCode::Unsupported, product_text(product) + " would take " +
-                                         std::to_string(tiles.size()) +
+                                         std::to_string(count) +
                                          " calls of cuBLASLt, which is limited to 2^31 elements"};
   }
   Candidate candidate;
   candidate.name = family + "/tiles";
-  for (const Product& tile : tiles) {
+  for (const Product& tile : tiles_of(product)) {
     const Result<LtOffer> offer = ask_lt(machine, {.product = tile});
     AI_RETURN_IF_ERROR(offer.status());
     if (offer->algorithms.empty()) return no_algorithm(tile);
-    candidate.steps.push_back(make_lt_step(step_name, offer->matmul, offer->fallback));
+    Result<std::shared_ptr<Step>> step = working_step(*offer, step_name);
+    AI_RETURN_IF_ERROR(step.status());
+    candidate.steps.push_back(*std::move(step));
   }
   candidate.steps.insert(candidate.steps.end(), after.begin(), after.end());
   candidates.push_back(std::move(candidate));

@@ -35,6 +35,10 @@ inline constexpr std::int64_t kMaxSpan = (std::int64_t{1} << 31) - 1;
 [[nodiscard]] std::vector<Product> tiles_of(const Product& product,
                                             std::int64_t max_span = kMaxSpan);
 
+/// How many parts tiles_of gives, known without making them. Stops at the largest number.
+[[nodiscard]] std::int64_t tile_count(const Product& product,
+                                      std::int64_t max_span = kMaxSpan) noexcept;
+
 /// Whether tiles_of gives one part.
 [[nodiscard]] bool within_span(const Product& product, std::int64_t max_span = kMaxSpan) noexcept;
 

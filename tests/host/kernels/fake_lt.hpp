@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <set>
 #include <vector>
 
 #include "cuda/lt_api.hpp"
@@ -37,6 +38,7 @@ struct Algorithm {
 };
 /// One cublasLtMatmul.
 struct Call {
+  cublasLtHandle_t handle;
   Operation operation;
   Layout a, b, c, d;
   const void* a_data;
@@ -52,6 +54,7 @@ struct Call {
 struct State {
   int loads = 0;
   int handles = 0;  ///< that are alive
+  int created = 0;  ///< handles that were ever made; each is another
   int objects = 0;  ///< descriptors, layouts and preferences that are alive
   std::vector<Algorithm> algorithms = {{1, 0}, {2, 1 << 20}, {3, 0}};
   std::vector<Preference> questions;
@@ -60,6 +63,8 @@ struct State {
   cublasStatus_t create = CUBLAS_STATUS_SUCCESS;
   cublasStatus_t heuristic = CUBLAS_STATUS_SUCCESS;
   cublasStatus_t matmul = CUBLAS_STATUS_SUCCESS;
+  std::set<std::uint64_t> refused;  ///< algorithms that the heuristic names and no call may use
+  bool computes = true;             ///< else a call touches no memory
 };
 inline State& state() {
   static State instance;
@@ -86,7 +91,8 @@ const Object& get(const void* handle) {
 inline cublasStatus_t create(cublasLtHandle_t* handle) {
   if (state().create != CUBLAS_STATUS_SUCCESS) return state().create;
   ++state().handles;
-  *handle = reinterpret_cast<cublasLtHandle_t>(&state());
+  *handle = reinterpret_cast<cublasLtHandle_t>(std::uintptr_t{4096} *
+                                               static_cast<std::uintptr_t>(++state().created));
   return CUBLAS_STATUS_SUCCESS;
 }
 inline cublasStatus_t destroy(cublasLtHandle_t) {
@@ -211,14 +217,16 @@ inline void compute(const Call& call) {
   }
 }
 
-inline cublasStatus_t matmul(cublasLtHandle_t, cublasLtMatmulDesc_t operation, const void* alpha,
-                             const void* a, cublasLtMatrixLayout_t layout_a, const void* b,
-                             cublasLtMatrixLayout_t layout_b, const void* beta, const void* c,
-                             cublasLtMatrixLayout_t layout_c, void* d,
+inline cublasStatus_t matmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t operation,
+                             const void* alpha, const void* a, cublasLtMatrixLayout_t layout_a,
+                             const void* b, cublasLtMatrixLayout_t layout_b, const void* beta,
+                             const void* c, cublasLtMatrixLayout_t layout_c, void* d,
                              cublasLtMatrixLayout_t layout_d, const cublasLtMatmulAlgo_t* algo,
                              void* workspace, std::size_t workspace_bytes, cudaStream_t) {
   if (state().matmul != CUBLAS_STATUS_SUCCESS) return state().matmul;
-  const Call call = {get<Operation>(operation),
+  if (state().refused.contains(algo->data[0])) return CUBLAS_STATUS_NOT_SUPPORTED;
+  const Call call = {handle,
+                     get<Operation>(operation),
                      get<Layout>(layout_a),
                      get<Layout>(layout_b),
                      get<Layout>(layout_c),
@@ -233,6 +241,7 @@ inline cublasStatus_t matmul(cublasLtHandle_t, cublasLtMatmulDesc_t operation, c
                      workspace,
                      workspace_bytes};
   state().calls.push_back(call);
+  if (!state().computes) return CUBLAS_STATUS_SUCCESS;
   // Scratch may hold anything afterwards; what is not ours would show.
   if (workspace_bytes > 0) std::memset(workspace, 0xFF, workspace_bytes);
   compute(call);
