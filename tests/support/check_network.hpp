@@ -235,7 +235,8 @@ class CapturedNetwork {
     const std::string layer = " of layer " + std::to_string(depth - 1 - i);
     if (any_waits(gas[i], gbs[i])) wrong += "gA" + layer + " waits for gB; ";
     if (any_waits(gbs[i], gas[i])) wrong += "gB" + layer + " waits for gA; ";
-    if (i + 1 < depth && !any_waits(gbs[i + 1], gas[i])) wrong += "nothing waits for gA" + layer;
+    if (i + 1 < depth && !any_waits(gbs[i + 1], gas[i]))
+      wrong += "nothing waits for gA" + layer + "; ";
   }
   return wrong;
 }

@@ -72,7 +72,7 @@ TEST_CASE("the checks of a network see a wrong layer, a wrong bit and a dependen
   nodes[4].depends_on = {2, 3};
   CHECK(support::gradient_order(nodes, 2, true) == "gB of layer 0 waits for gA; ");
   nodes[4].depends_on = {};
-  CHECK(support::gradient_order(nodes, 2, true) == "nothing waits for gA of layer 1");
+  CHECK(support::gradient_order(nodes, 2, true) == "nothing waits for gA of layer 1; ");
   CHECK(support::gradient_order(nodes, 2, false) != "");
 
   const support::NetworkSpec spec = support::networks().front();
