@@ -54,8 +54,8 @@ class Trial {
 };
 
 /// Why `got` is not `expected` up to f32 rounding: an element further away than 1e-4 of its own
-/// size and of the largest (operands rounded to TF32 are), or NaN or an infinity where the other is
-/// not. Empty if it is.
+/// size and of the largest (as operands rounded to TF32 make one), or NaN or an infinity where the
+/// other is not. Empty if it is.
 [[nodiscard]] std::string difference(std::span<const float> expected, std::span<const float> got);
 
 }  // namespace ai::detail

@@ -229,6 +229,15 @@ TEST_CASE("a budget that ends while candidates are checked is kept, and explaine
   CHECK(settled(fake) == "");
 }
 
+TEST_CASE("a candidate whose check ends with the budget is not timed") {
+  FakeCuda fake;
+  Tuned tuned(fake, {{"doubtful", 176e3, Flaw::None, false}, {"plain", 176e3}});
+  const std::string text = tuned.capture(true, 1.0);
+  CHECK_MESSAGE(has(text, "* doubtful  not measured: the tuning budget"), text);
+  CHECK(tuned.took_s < 6 * 0.177);
+  CHECK(settled(fake) == "");
+}
+
 TEST_CASE("an untrusted candidate is checked before it is taken, even when the budget is spent") {
   FakeCuda fake;
   SUBCASE("right") {
