@@ -10,14 +10,44 @@ namespace {
 
 constexpr int kAttempts = 4;  // another thread may break a capture
 
+/// A capture that is ended at the latest with its scope, so that none stays open.
+class Capture {
+ public:
+  Capture(const cuda::Api& api, Stream stream) noexcept : api_(api), stream_(stream) {}
+  ~Capture() {
+    if (open_) (void)end();
+  }
+  Capture(const Capture&) = delete;
+  Capture& operator=(const Capture&) = delete;
+
+  Status begin() noexcept {
+    AI_CUDA_RETURN_IF_ERROR(api_, stream_begin_capture, stream_, cudaStreamCaptureModeRelaxed);
+    open_ = true;
+    return {};
+  }
+  Status end() noexcept {
+    open_ = false;
+    cudaGraph_t handle = nullptr;
+    const cudaError_t code = api_.stream_end_capture(stream_, &handle);
+    const cuda::OwnedGraph graph(api_, handle);
+    return cuda::to_status(api_, code, "cudaStreamEndCapture");
+  }
+
+ private:
+  const cuda::Api& api_;
+  Stream stream_;
+  bool open_ = false;
+};
+
 Status record_once(const cuda::Api& api, Stream stream, Step& step, const AddressMap& addresses) {
-  AI_CUDA_RETURN_IF_ERROR(api, stream_begin_capture, stream, cudaStreamCaptureModeRelaxed);
+  Capture capture(api, stream);
+  AI_RETURN_IF_ERROR(capture.begin());
   const Status recorded = step.enqueue(addresses, stream);
-  cudaGraph_t handle = nullptr;
-  const Status ended =
-      cuda::to_status(api, api.stream_end_capture(stream, &handle), "cudaStreamEndCapture");
-  const cuda::OwnedGraph graph(api, handle);
-  return ended.code() == StatusCode::CaptureInvalidated || recorded.ok() ? ended : recorded;
+  const Status ended = capture.end();
+  if (recorded.ok()) return ended;
+  if (ended.code() != StatusCode::CaptureInvalidated) return recorded;
+  // A library does not say that its call failed because the capture was broken already.
+  return {StatusCode::CaptureInvalidated, recorded.message() + "; " + ended.message()};
 }
 
 }  // namespace

@@ -8,16 +8,19 @@
 
 #include "ai/activation.hpp"
 #include "ai/backend.hpp"
+#include "bias_grad.hpp"
 #include "cuda/api.hpp"
 #include "fake_lt.hpp"
 #include "kernels/backend.hpp"
 #include "kernels/epilogue.hpp"
 
-/// A GPU whose memory is the host's: it runs the epilogue kernel and the memsets at once.
+/// A GPU whose memory is the host's: it runs the epilogue kernel, the one that sums
+/// partial sums into gBias, and the memsets at once.
 namespace fake_device {
 
 /// What was launched last, apart from cuBLASLt.
 struct Launch {
+  const void* kernel = nullptr;
   int width = 0;  ///< of the epilogue kernel; 0: another kernel
   unsigned blocks = 0;
   unsigned threads = 0;
@@ -29,6 +32,8 @@ struct State {
   std::vector<std::string> calls;  ///< "kernel", "memset", "memset_2d", "begin", "end", "load"
   std::vector<Launch> launches;
   cudaError_t launch_error = cudaSuccess;
+  std::vector<cudaError_t> end_errors;  ///< of the captures to come, one each; then they work
+  int graphs = 0;                       ///< that are alive
   cudaStreamCaptureMode mode = cudaStreamCaptureModeThreadLocal;
   cudaStreamCaptureMode begin_mode = cudaStreamCaptureModeGlobal;
 };
@@ -62,10 +67,23 @@ void run_epilogue(const ai::kernels::EpilogueArguments& args, int width, std::in
   }
 }
 
+/// What the kernel in bias_grad.cu does.
+inline void run_bias_grad(const ai::kernels::BiasGradArgs& args) {
+  const ai::kernels::VectorView& bias = args.target.bias;
+  for (std::int64_t i = 0; i < bias.count; ++i) {
+    float& element = bias.data[i * bias.stride];
+    double sum = args.target.accumulate ? static_cast<double>(element) : 0.0;
+    for (std::int64_t part = 0; part < args.parts; ++part) {
+      sum += args.partial[part * bias.count + i];
+    }
+    element = static_cast<float>(sum);
+  }
+}
+
 inline cudaError_t launch(const cudaLaunchConfig_t* config, const void* kernel, void** arguments) {
   if (state().launch_error != cudaSuccess) return state().launch_error;
   state().calls.emplace_back("kernel");
-  Launch launch = {0, config->gridDim.x, config->blockDim.x};
+  Launch launch = {kernel, 0, config->gridDim.x, config->blockDim.x};
   const std::int64_t threads = std::int64_t{launch.blocks} * launch.threads;
   for (int act = 0; act <= static_cast<int>(ai::ActKind::Tanh); ++act) {
     for (const int width : {1, 4}) {
@@ -76,6 +94,9 @@ inline cudaError_t launch(const cudaLaunchConfig_t* config, const void* kernel, 
       ai::activation::dispatch(
           kind, [&]<ai::ActKind kAct>() { run_epilogue<kAct>(args, width, threads); });
     }
+  }
+  if (kernel == reinterpret_cast<const void*>(ai::kernels::bias_grad_kernel())) {
+    run_bias_grad(*static_cast<const ai::kernels::BiasGradArgs*>(arguments[0]));
   }
   state().launches.push_back(launch);
   return cudaSuccess;
@@ -127,7 +148,10 @@ inline const ai::cuda::Api& api() {
       return cudaSuccess;
     };
     api.stream_destroy = [](cudaStream_t) { return cudaSuccess; };
-    api.graph_destroy = [](cudaGraph_t) { return cudaSuccess; };
+    api.graph_destroy = [](cudaGraph_t) {
+      --state().graphs;
+      return cudaSuccess;
+    };
     api.stream_begin_capture = [](cudaStream_t, cudaStreamCaptureMode mode) {
       state().calls.emplace_back("begin");
       state().begin_mode = mode;
@@ -135,7 +159,14 @@ inline const ai::cuda::Api& api() {
     };
     api.stream_end_capture = [](cudaStream_t, cudaGraph_t* graph) {
       state().calls.emplace_back("end");
+      *graph = nullptr;
+      if (std::vector<cudaError_t>& errors = state().end_errors; !errors.empty()) {
+        const cudaError_t error = errors.front();
+        errors.erase(errors.begin());
+        if (error != cudaSuccess) return error;
+      }
       *graph = reinterpret_cast<cudaGraph_t>(&state());
+      ++state().graphs;
       return cudaSuccess;
     };
     return api;
