@@ -1,6 +1,8 @@
 #pragma once
 
+#include <map>
 #include <memory>
+#include <mutex>
 
 #include "ai/status.hpp"
 #include "cuda/api.hpp"
@@ -8,18 +10,16 @@
 
 namespace ai::kernels {
 
-/// What all steps over cuBLASLt share on one device: the library and one handle. Steps keep it
-/// alive; the handle may be used from several threads.
+/// What all steps over cuBLASLt share on one device: the library and one handle, which may be used
+/// from several threads.
 class LtContext {
  public:
-  /// Precondition: `device` is current.
+  /// Precondition: the device that the handle is for is current.
   [[nodiscard]] static Result<std::shared_ptr<const LtContext>> make(const cuda::Api& api,
-                                                                     const cuda::LtApi& lt,
-                                                                     int device);
-  LtContext(const cuda::Api& api, const cuda::LtApi& lt, int device,
-            cublasLtHandle_t handle) noexcept
-      : api_(api), lt_(lt), device_(device), handle_(handle) {}
-  ~LtContext();
+                                                                     const cuda::LtApi& lt);
+  LtContext(const cuda::Api& api, const cuda::LtApi& lt, cublasLtHandle_t handle) noexcept
+      : api_(api), lt_(lt), handle_(handle) {}
+  ~LtContext() { (void)lt_.destroy(handle_); }
   LtContext(const LtContext&) = delete;
   LtContext& operator=(const LtContext&) = delete;
 
@@ -33,8 +33,23 @@ class LtContext {
  private:
   const cuda::Api& api_;
   const cuda::LtApi& lt_;
-  int device_;
   cublasLtHandle_t handle_;
+};
+
+/// One context a device, made when it is first asked for and kept from then on. A failure is not
+/// kept. Thread-safe.
+class LtContexts {
+ public:
+  using Maker = Result<std::shared_ptr<const LtContext>> (*)(const cuda::Api& api);
+  explicit LtContexts(Maker make) noexcept : make_(make) {}
+
+  /// Precondition: `device` is current. May throw std::bad_alloc.
+  [[nodiscard]] Result<std::shared_ptr<const LtContext>> get(const cuda::Api& api, int device);
+
+ private:
+  Maker make_;
+  std::mutex mutex_;
+  std::map<int, std::shared_ptr<const LtContext>> contexts_;
 };
 
 /// The process's one context for `device`: cuBLASLt is loaded and a handle made on the first call.

@@ -22,7 +22,8 @@ class Machine {
   [[nodiscard]] int device() const noexcept { return device_; }
   /// Multiprocessors of the device, which must be current. Asked once.
   [[nodiscard]] Result<int> sm_count();
-  /// Loads cuBLASLt and makes the device's handle on the first call. The device must be current.
+  /// cuBLASLt and the device's handle, from the loader on the first call. The device must be
+  /// current.
   [[nodiscard]] Result<std::shared_ptr<const LtContext>> lt();
 
  private:

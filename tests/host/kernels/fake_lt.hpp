@@ -271,9 +271,9 @@ inline const ai::cuda::LtApi& api() {
 }
 
 inline ai::Result<std::shared_ptr<const ai::kernels::LtContext>> load(const ai::cuda::Api& runtime,
-                                                                      int device) {
+                                                                      int /*device*/) {
   ++state().loads;
-  return ai::kernels::LtContext::make(runtime, api(), device);
+  return ai::kernels::LtContext::make(runtime, api());
 }
 
 }  // namespace fake_lt

@@ -17,7 +17,7 @@ using ai::kernels::Product;
 struct Fixture {
   Fixture() {
     (void)fake_device::fresh_backend();
-    auto made = ai::kernels::LtContext::make(fake_device::api(), fake_lt::api(), 0);
+    auto made = ai::kernels::LtContext::make(fake_device::api(), fake_lt::api());
     REQUIRE(made.ok());
     context = *made;
   }
