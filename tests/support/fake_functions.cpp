@@ -75,6 +75,9 @@ struct FakeFunctions {
     *out = static_cast<cudaMemPool_t>(pool);
     return cudaSuccess;
   }
+  static cudaError_t mem_pool_set_attribute(cudaMemPool_t, cudaMemPoolAttr, void*) {
+    return fake().enter("mem_pool_set_attribute");
+  }
   static cudaError_t mem_pool_destroy(cudaMemPool_t pool) {
     const cudaError_t e = fake().enter("mem_pool_destroy");
     if (fake().pools_.erase(pool) == 0) fake().broken_rules_.emplace_back("pool freed twice");
@@ -449,6 +452,7 @@ const cuda::Api& FakeCuda::api() {
     GE_FAKE(device_get_attribute);
     GE_FAKE(pointer_get_attributes);
     GE_FAKE(mem_pool_create);
+    GE_FAKE(mem_pool_set_attribute);
     GE_FAKE(mem_pool_destroy);
     GE_FAKE(mem_pool_trim_to);
     GE_FAKE(malloc_from_pool_async);

@@ -18,6 +18,7 @@ const Api& runtime_api() noexcept {
       .get_driver_entry_point = &::cudaGetDriverEntryPointByVersion,
 
       .mem_pool_create = &::cudaMemPoolCreate,
+      .mem_pool_set_attribute = &::cudaMemPoolSetAttribute,
       .mem_pool_destroy = &::cudaMemPoolDestroy,
       .mem_pool_trim_to = &::cudaMemPoolTrimTo,
       .malloc_from_pool_async = &::cudaMallocFromPoolAsync,

@@ -73,6 +73,11 @@ Status DeviceMemory::Pool::create() noexcept {
   props.location.type = cudaMemLocationTypeDevice;
   props.location.id = device_;
   AI_CUDA_RETURN_IF_ERROR(api_, mem_pool_create, &pool_, &props);
+  // Memory that is freed behind running work must not be handed out on the condition that it ends:
+  // an allocation would wait for somebody else's launch.
+  int allow = 0;
+  AI_CUDA_RETURN_IF_ERROR(api_, mem_pool_set_attribute, pool_,
+                          cudaMemPoolReuseAllowInternalDependencies, &allow);
   return {};
 }
 

@@ -14,7 +14,8 @@ using namespace ai::cuda;
 namespace {
 
 const std::vector<std::string> kMade{"stream_create_with_flags", "mem_pool_create",
-                                     "malloc_from_pool_async", "stream_synchronize"};
+                                     "mem_pool_set_attribute", "malloc_from_pool_async",
+                                     "stream_synchronize"};
 const std::vector<std::string> kFreed{"free_async", "stream_synchronize", "mem_pool_trim_to",
                                       "stream_destroy", "mem_pool_destroy"};
 
@@ -51,6 +52,7 @@ TEST_CASE("memory comes from a pool of the asked device and is ready when alloca
     CHECK(test::recording().pool_props.location.type == cudaMemLocationTypeDevice);
     CHECK(test::recording().pool_props.location.id == 1);
     CHECK(test::recording().pool_props.allocType == cudaMemAllocationTypePinned);
+    CHECK(!test::recording().pool_waits_for_others);
     CHECK(test::recording().stream_flags == cudaStreamNonBlocking);
     CHECK(test::recording().last_stream != nullptr);
     CHECK(test::recording().device == 0);
@@ -126,7 +128,7 @@ TEST_CASE("a shortage is OutOfMemory, names sizes, and the next call works (A2)"
 TEST_CASE("whichever call of allocate fails, everything made before is released") {
   for (const std::string call :
        {"get_device", "set_device", "stream_create_with_flags", "mem_pool_create",
-        "malloc_from_pool_async", "stream_synchronize"}) {
+        "mem_pool_set_attribute", "malloc_from_pool_async", "stream_synchronize"}) {
     CAPTURE(call);
     const Api api = test::recording_api();
     test::recording().fail[call] = cudaErrorInvalidValue;
@@ -134,6 +136,28 @@ TEST_CASE("whichever call of allocate fails, everything made before is released"
     CHECK(memory.status().code() == StatusCode::CudaError);
     check_clean();
   }
+}
+
+TEST_CASE("memory freed behind a stream's work goes in that order, and nothing is waited for") {
+  const Api api = test::recording_api();
+  const auto stream = reinterpret_cast<cudaStream_t>(0x50);
+  DeviceMemory memory = DeviceMemory::allocate(api, 1, 8).value();
+  test::recording().calls.clear();
+  memory.free_behind(stream);
+  CHECK(memory.data() == nullptr);
+  CHECK(work_calls() ==
+        std::vector<std::string>{"free_async", "stream_destroy", "mem_pool_destroy"});
+  check_clean();
+}
+
+TEST_CASE("abandoned memory is not freed, and its pool goes all the same") {
+  const Api api = test::recording_api();
+  DeviceMemory memory = DeviceMemory::allocate(api, 1, 8).value();
+  test::recording().calls.clear();
+  memory.abandon();
+  CHECK(memory.data() == nullptr);
+  CHECK(work_calls() == std::vector<std::string>{"stream_destroy", "mem_pool_destroy"});
+  CHECK(test::recording().live.size() == 1);
 }
 
 TEST_CASE("memory that outlives the driver is released without a word (B10)") {

@@ -26,6 +26,7 @@ struct Recording {
   bool unsafe_mode_seen = false;  ///< memory was touched outside relaxed mode
   cudaStream_t last_stream = nullptr;
   std::size_t last_trim = 1;
+  bool pool_waits_for_others = true;
   unsigned stream_flags = 0;
   unsigned event_flags = 0;
   cudaMemPoolProps pool_props = {};
@@ -109,6 +110,13 @@ inline Api recording_api() {
   api.mem_pool_create = [](cudaMemPool_t* pool, const cudaMemPoolProps* props) {
     recording().pool_props = *props;
     return make("mem_pool_create", pool);
+  };
+  api.mem_pool_set_attribute = [](cudaMemPool_t pool, cudaMemPoolAttr attribute, void* value) {
+    if (attribute == cudaMemPoolReuseAllowInternalDependencies) {
+      recording().pool_waits_for_others = *static_cast<const int*>(value) != 0;
+    }
+    (void)pool;
+    return note("mem_pool_set_attribute");
   };
   api.mem_pool_destroy = [](cudaMemPool_t pool) { return release("mem_pool_destroy", pool); };
   api.mem_pool_trim_to = [](cudaMemPool_t, std::size_t keep) {

@@ -28,6 +28,7 @@ struct Api {
 
   // memory
   decltype(&::cudaMemPoolCreate) mem_pool_create;
+  decltype(&::cudaMemPoolSetAttribute) mem_pool_set_attribute;
   decltype(&::cudaMemPoolDestroy) mem_pool_destroy;
   decltype(&::cudaMemPoolTrimTo) mem_pool_trim_to;
   cudaError_t (*malloc_from_pool_async)(void**, std::size_t, cudaMemPool_t, cudaStream_t);
