@@ -100,6 +100,9 @@ std::vector<std::string> library_places(const LibraryName& name, const LoaderApi
     add(root + "/lib64");
     add(root + "/lib");
   }
+  if (const std::string conda = value_of(loader, "CONDA_PREFIX"); !conda.empty()) {
+    add(conda + "/lib");
+  }
 #ifdef AI_CUDA_TOOLKIT_LIBRARY_DIR
   add(AI_CUDA_TOOLKIT_LIBRARY_DIR);
 #endif

@@ -26,7 +26,12 @@ StatusCode class_of(cudaError_t code) noexcept {
     case cudaErrorCallRequiresNewerDriver:
     case cudaErrorSystemNotReady:
     case cudaErrorSystemDriverMismatch:
-    case cudaErrorCompatNotSupportedOnDevice: return StatusCode::Unsupported;
+    case cudaErrorCompatNotSupportedOnDevice:
+    case cudaErrorInvalidDeviceFunction:
+    case cudaErrorNoKernelImageForDevice:
+    case cudaErrorUnsupportedPtxVersion:
+    case cudaErrorJitCompilerNotFound:
+    case cudaErrorNotSupported: return StatusCode::Unsupported;
     default: return StatusCode::CudaError;
   }
 }

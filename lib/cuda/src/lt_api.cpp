@@ -3,6 +3,8 @@
 #include <new>
 #include <string>
 
+#include "cuda/load_once.hpp"
+
 namespace ai::cuda {
 namespace {
 
@@ -54,9 +56,8 @@ Result<LtApi> load_lt_api(const LoaderApi& loader) noexcept try {
 
 Result<const LtApi*> lt_api() noexcept try {
   // Never destroyed: objects of static lifetime may still release descriptors through the table.
-  static const Result<LtApi>& outcome = *new Result<LtApi>(load_lt_api(system_loader()));
-  if (!outcome) return outcome.status();
-  return &*outcome;
+  static LoadOnce<LtApi>& once = *new LoadOnce<LtApi>(&load_lt_api);
+  return once.get(system_loader());
 } catch (const std::bad_alloc&) {
   return Status(StatusCode::OutOfMemory, {});
 }

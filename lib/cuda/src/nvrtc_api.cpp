@@ -5,6 +5,8 @@
 #include <new>
 #include <string>
 
+#include "cuda/load_once.hpp"
+
 namespace ai::cuda {
 namespace {
 
@@ -51,9 +53,8 @@ Result<NvrtcApi> load_nvrtc_api(const LoaderApi& loader) noexcept try {
 
 Result<const NvrtcApi*> nvrtc_api() noexcept try {
   // Never destroyed: objects of static lifetime may still use the table.
-  static const Result<NvrtcApi>& outcome = *new Result<NvrtcApi>(load_nvrtc_api(system_loader()));
-  if (!outcome) return outcome.status();
-  return &*outcome;
+  static LoadOnce<NvrtcApi>& once = *new LoadOnce<NvrtcApi>(&load_nvrtc_api);
+  return once.get(system_loader());
 } catch (const std::bad_alloc&) {
   return Status(StatusCode::OutOfMemory, {});
 }

@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -11,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "cuda/load_once.hpp"
 #include "cuda/lt_api.hpp"
 #include "cuda/nvrtc_api.hpp"
 
@@ -73,12 +75,13 @@ bool contains(const std::string& text, const std::string& part) {
 }
 
 struct TemporaryFolder {
-  fs::path path = fs::temp_directory_path() / "graph_executor_loader_test";
   TemporaryFolder() {
-    fs::remove_all(path);
-    fs::create_directories(path);
+    std::string name = (fs::temp_directory_path() / "graph_executor_loader_XXXXXX").string();
+    REQUIRE(::mkdtemp(name.data()) != nullptr);
+    path = name;
   }
   ~TemporaryFolder() { fs::remove_all(path); }
+  fs::path path;
 };
 
 }  // namespace
@@ -126,6 +129,16 @@ TEST_CASE("places are tried in order and the search ends at the first that opens
   world.files = {"/path_cuda/lib/libthing.so.13"};
   CHECK(open_library(kName, loader)->place == "/path_cuda/lib/libthing.so.13");
   CHECK(world.opened == first);
+}
+
+TEST_CASE("a Conda environment's own libraries come before the system's toolkit (E3)") {
+  const LoaderApi loader = fake_loader();
+  world.variables["CUDA_PATH"] = "/path_cuda";
+  world.variables["CONDA_PREFIX"] = "/conda";
+  const std::vector<std::string> places = library_places(kName, loader);
+  REQUIRE(places.size() > 4);
+  CHECK(places[2] == "/path_cuda/lib/libthing.so.13");
+  CHECK(places[3] == "/conda/lib/libthing.so.13");
 }
 
 TEST_CASE("the wheels of a Python environment are searched (E3)") {
@@ -189,6 +202,35 @@ TEST_CASE("a cuBLASLt or NVRTC of another major version is refused, naming both 
   CHECK(nvrtc.code() == StatusCode::Unsupported);
   CHECK(nvrtc.message() ==
         "NVRTC 12.4 (libnvrtc.so.13) was loaded, but major version 13 is wanted");
+}
+
+TEST_CASE("a table and the lack of one are remembered, a shortage of memory is not (A2)") {
+  static int loads = 0;
+  static StatusCode failure = StatusCode::Ok;
+  loads = 0;
+  failure = StatusCode::OutOfMemory;
+  LoadOnce<int> once([](const LoaderApi&) noexcept -> Result<int> {
+    ++loads;
+    if (failure != StatusCode::Ok) return Status(failure, "");
+    return 7;
+  });
+  const LoaderApi loader = fake_loader();
+  CHECK(once.get(loader).status().code() == StatusCode::OutOfMemory);
+  SUBCASE("it works in the end") {
+    failure = StatusCode::Ok;
+    const Result<const int*> table = once.get(loader);
+    REQUIRE(table.ok());
+    CHECK(**table == 7);
+    failure = StatusCode::OutOfMemory;
+    CHECK(*once.get(loader) == *table);
+  }
+  SUBCASE("it never will") {
+    failure = StatusCode::Unsupported;
+    CHECK(once.get(loader).status().code() == StatusCode::Unsupported);
+    failure = StatusCode::Ok;
+    CHECK(once.get(loader).status().code() == StatusCode::Unsupported);
+  }
+  CHECK(loads == 2);
 }
 
 TEST_CASE("a library that lacks a function is refused, naming it") {

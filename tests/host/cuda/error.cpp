@@ -34,6 +34,11 @@ TEST_CASE("every class of CUDA error has its status code") {
       {cudaErrorNoDevice, StatusCode::Unsupported},
       {cudaErrorInsufficientDriver, StatusCode::Unsupported},
       {cudaErrorStubLibrary, StatusCode::Unsupported},
+      {cudaErrorNoKernelImageForDevice, StatusCode::Unsupported},
+      {cudaErrorInvalidDeviceFunction, StatusCode::Unsupported},
+      {cudaErrorUnsupportedPtxVersion, StatusCode::Unsupported},
+      {cudaErrorJitCompilerNotFound, StatusCode::Unsupported},
+      {cudaErrorNotSupported, StatusCode::Unsupported},
       {cudaErrorInvalidValue, StatusCode::CudaError},
       {cudaErrorIllegalAddress, StatusCode::CudaError},
       {cudaErrorCudartUnloading, StatusCode::CudaError},
@@ -59,6 +64,7 @@ TEST_CASE("the table's name of a call is reported as CUDA's") {
   CHECK(name("graph_instantiate") == "cudaGraphInstantiate");
   CHECK(name("memset_2d_async") == "cudaMemset2DAsync");
   CHECK(name("stream_begin_capture_to_graph") == "cudaStreamBeginCaptureToGraph");
+  CHECK(name("cub::DeviceReduce::Reduce") == "cub::DeviceReduce::Reduce");
 }
 
 TEST_CASE("a reported error is taken out of the last-error slot") {

@@ -26,8 +26,9 @@ struct LibraryName {
 
 /// The files that are tried, in order, where neither the process has the library already nor its
 /// environment variable names a file: the loader's own search (the bare soname), CUDA_HOME and
-/// CUDA_PATH, the toolkit this library was built with, /usr/local/cuda, and NVIDIA's wheels in the
-/// Python environments that VIRTUAL_ENV, CONDA_PREFIX, PYTHONHOME, PYTHONPATH and HOME point to.
+/// CUDA_PATH, the lib of CONDA_PREFIX, the toolkit this library was built with, /usr/local/cuda,
+/// and NVIDIA's wheels in the Python environments that VIRTUAL_ENV, CONDA_PREFIX, PYTHONHOME,
+/// PYTHONPATH and HOME point to and in /usr/local.
 [[nodiscard]] std::vector<std::string> library_places(const LibraryName& name,
                                                       const LoaderApi& loader);
 

@@ -7,11 +7,12 @@
 
 namespace ai::cuda {
 
-/// Turns the return code of `call` ("cudaGraphInstantiate", or the table's name for it,
-/// "graph_instantiate") into a Status, and takes the error out
-/// of the thread's last-error slot: it was ours and is now reported. Ok costs nothing.
-/// cudaErrorMemoryAllocation -> OutOfMemory; the capture errors -> CaptureInvalidated; no device or
-/// driver -> Unsupported; everything else -> CudaError. The message names call, code and text; an
+/// Turns the return code of `call` ("cudaGraphInstantiate", the table's name for it,
+/// "graph_instantiate", or a library's function, "cub::DeviceReduce::Reduce") into a Status, and
+/// takes the error out of the thread's last-error slot: it was ours and is now reported. Ok costs
+/// nothing. cudaErrorMemoryAllocation -> OutOfMemory; the capture errors -> CaptureInvalidated; no
+/// device or driver, code for other devices only, or a call that this device cannot do ->
+/// Unsupported; everything else -> CudaError. The message names call, code and text; an
 /// error that has corrupted the context says that it is sticky and may stem from earlier work.
 [[nodiscard]] Status to_status(const Api& api, cudaError_t code, const char* call) noexcept;
 

@@ -29,9 +29,9 @@ struct LtApi {
   decltype(&::cublasLtMatmul) matmul;
 };
 
-/// cuBLASLt, loaded by the first call that needs it (about 0.1 s). The outcome, good or bad, is
-/// remembered; the table lives as long as the process. Thread-safe. Unsupported where the library
-/// is not found or has another major version than the one compiled against.
+/// cuBLASLt, loaded by the first call that needs it (about 0.1 s), and remembered, as is that
+/// it cannot be: Unsupported, where the library is not found or has another major version than the
+/// one compiled against. The table lives as long as the process. Thread-safe.
 [[nodiscard]] Result<const LtApi*> lt_api() noexcept;
 
 /// As lt_api(), through `loader` and without memory.

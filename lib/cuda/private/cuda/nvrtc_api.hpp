@@ -22,9 +22,9 @@ struct NvrtcApi {
   decltype(&::nvrtcGetLoweredName) get_lowered_name;
 };
 
-/// NVRTC, loaded by the first call that needs it. The outcome, good or bad, is remembered; the
-/// table lives as long as the process. Thread-safe. Unsupported where the library is not found or
-/// has another major version than the one compiled against.
+/// NVRTC, loaded by the first call that needs it, and remembered, as is that it cannot be:
+/// Unsupported, where the library is not found or has another major version than the one compiled
+/// against. The table lives as long as the process. Thread-safe.
 [[nodiscard]] Result<const NvrtcApi*> nvrtc_api() noexcept;
 
 /// As nvrtc_api(), through `loader` and without memory.
