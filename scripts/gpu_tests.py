@@ -20,6 +20,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 TESTS = [
     ("oracle matrix, exact test, every candidate", "tests/gpu/test_gpu_matrix", []),
+    ("whole networks, forward and backward", "tests/gpu/test_gpu_network", []),
     ("captures of others, failures, threads, lifetime", "tests/gpu/test_gpu_lifecycle", []),
     ("host cost of a launch", "tests/gpu/test_gpu_launch_cost", []),
     ("gradient steps over odd shapes, bandwidth", "tests/gpu/test_gpu_gradients", []),
@@ -27,7 +28,8 @@ TESTS = [
 # A named set that memcheck runs: all that touch memory in an own or a library kernel.
 MEMCHECK = [
     ("tests/gpu/test_gpu_matrix", ["-tce=*for every activation*"]),
-    ("tests/gpu/test_gpu_lifecycle", ["-tc=*A6*,*B7*,*D6*"]),
+    ("tests/gpu/test_gpu_network", ["-tc=*temporaries*"]),
+    ("tests/gpu/test_gpu_lifecycle", ["-tc=*B7*,*C4*,*D6*"]),
     ("samples/minimal", []),
 ]
 COUNTS = re.compile(r"test cases:\s*(\d+) \|\s*(\d+) passed \|\s*(\d+) failed \|\s*(\d+) skipped")

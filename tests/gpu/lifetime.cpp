@@ -174,16 +174,18 @@ TEST_CASE("B2: 500 live executables hold little more than the workspaces that th
   const long long before = settled_free_bytes(program);
   std::vector<ai::Executable> live;
   long long reported = 0;
-  for (int i = 0; i < 500; ++i) {
+  constexpr int kLive = 500;
+  for (int i = 0; i < kLive; ++i) {
     live.push_back(captured(program()));
     reported += static_cast<long long>(live.back().workspace_bytes());
     REQUIRE(live.back().launch().ok());
   }
   const long long grown = before - settled_free_bytes(program);
   MESSAGE("500 executables hold ", grown, " bytes and report ", reported);
-  // What nobody reports is the driver's: its copy of each uploaded graph of three nodes, and the
-  // unused rest of the pool's last chunk. A library's workspace in each would be 500 times MiB.
-  CHECK(grown <= reported + (64LL << 20));
+  // What nobody reports is the driver's copy of each uploaded graph (158 KiB for these three nodes,
+  // on an H200 with driver 580) and the unused rest of the pool's last chunk. A library's workspace
+  // in each would be MiB.
+  CHECK(grown <= reported + kLive * (256LL << 10));
   CHECK(layer.holds(SmallLayer::kK));
 }
 
