@@ -159,9 +159,15 @@ __global__ __launch_bounds__(kGradientThreads) void gradient_down(const Gradient
   }
 }
 
+/// With gC, gradient_along would take up to 107 registers; bound to 64 it spills none. The others
+/// stay below 64 by themselves, and some would spill if they were bound.
+template <bool kWithC>
+inline constexpr int kLeastBlocksAlong = kWithC ? kGradientBlocksPerSm : 1;
+
 /// PerM.
 template <ActKind kAct, bool kVectors, bool kWithC>
-__global__ __launch_bounds__(kGradientThreads) void gradient_along(const GradientArgs args) {
+__global__ __launch_bounds__(kGradientThreads, kLeastBlocksAlong<kWithC>) void gradient_along(
+    const GradientArgs args) {
   constexpr int kPieces = kInFlight<kAct, kVectors>;
   const int lanes = 1 << args.grid.lanes_log2;
   const LaneColumns<kVectors> columns{lanes, static_cast<int>(threadIdx.x) & (lanes - 1)};

@@ -10,6 +10,8 @@
 namespace ai::kernels {
 
 inline constexpr int kGradientThreads = 256;
+/// Blocks that a multiprocessor holds of every kernel: none has more than 64 registers a thread.
+inline constexpr int kGradientBlocksPerSm = 4;
 /// Columns that one lane holds of a tile.
 inline constexpr int kLaneColumns = 4;
 

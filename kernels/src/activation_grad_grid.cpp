@@ -7,9 +7,6 @@
 namespace ai::kernels {
 namespace {
 
-// 256 threads of at most 64 registers each: all resident at once. With 6, Tanh over [16384,1024]
-// took 70 us instead of 58 on an H200: the last of them ran as a second, nearly empty wave.
-constexpr int kBlocksPerSm = 4;
 constexpr int kMaxBlocksPerSm = 64;       // beyond, blocks take several items
 constexpr std::int64_t kRowsPerPart = 4;  // below, partial sums cost more than they divide
 constexpr int kMaxLanesLog2 = 8;
@@ -51,7 +48,9 @@ GradientGrid along(std::int64_t m, std::int64_t n, std::int64_t parts, int sm_co
 }  // namespace
 
 GradientGrid full_grid(BiasKind kind, std::int64_t m, std::int64_t n, int sm_count) noexcept {
-  const std::int64_t wanted = std::int64_t{kBlocksPerSm} * sm_count;
+  // All resident at once. With 6 blocks, Tanh over [16384,1024] took 70 us instead of 58 on an
+  // H200: the last of them ran as a second, nearly empty wave.
+  const std::int64_t wanted = std::int64_t{kGradientBlocksPerSm} * sm_count;
   if (kind == BiasKind::PerM) {
     const int groups = kGradientThreads >> lanes_log2_for(n, kWarpLog2);
     const std::int64_t columns = std::int64_t{kLaneColumns * kRowsPerPart} << kWarpLog2;

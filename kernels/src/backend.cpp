@@ -4,8 +4,6 @@
 #include <utility>
 
 #include "ai/kernels/backend_factory.hpp"
-#include "cuda/device_info.hpp"
-#include "cuda/error.hpp"
 #include "cuda/guards.hpp"
 #include "kernels/lower.hpp"
 
@@ -53,23 +51,6 @@ class CudaBackend final : public Backend {
 };
 
 }  // namespace
-
-Result<int> Machine::sm_count() {
-  if (sm_count_ == 0) {
-    AI_CUDA_RETURN_IF_ERROR(api_, device_get_attribute, &sm_count_, cudaDevAttrMultiProcessorCount,
-                            device_);
-  }
-  return sm_count_;
-}
-
-Result<std::shared_ptr<const LtContext>> Machine::lt() {
-  if (lt_ == nullptr) {
-    Result<std::shared_ptr<const LtContext>> loaded = load_lt_(api_, device_);
-    AI_RETURN_IF_ERROR(loaded.status());
-    lt_ = std::move(loaded).value();
-  }
-  return lt_;
-}
 
 std::unique_ptr<Backend> make_backend(const cuda::Api& api, Machine::LtLoader load_lt, int device) {
   return std::make_unique<CudaBackend>(api, load_lt, device);

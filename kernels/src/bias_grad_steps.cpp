@@ -62,6 +62,10 @@ struct CubSum {
   [[nodiscard]] const char* name() const noexcept {
     return kind == BiasKind::PerM ? "cub_segmented_reduce" : "cub_reduce";
   }
+  [[nodiscard]] const char* call() const noexcept {
+    return kind == BiasKind::PerM ? "cub::DeviceSegmentedReduce::Reduce"
+                                  : "cub::DeviceReduce::Reduce";
+  }
 };
 
 class CubStep final : public Step {
@@ -83,10 +87,7 @@ class CubStep final : public Step {
     sum.target.bias = mapped(addresses, sum.target.bias);
     std::size_t bytes = bytes_;
     (void)api_.get_last_error();  // CUB would report whatever is pending as its own failure
-    return cuda::to_status(api_, sum(addresses(temporary_), bytes, stream),
-                           sum_.kind == BiasKind::PerM
-                               ? "cudaLaunchKernel (cub::DeviceSegmentedReduce)"
-                               : "cudaLaunchKernel (cub::DeviceReduce)");
+    return cuda::to_status(api_, sum(addresses(temporary_), bytes, stream), sum_.call());
   }
 
  private:
@@ -120,8 +121,7 @@ Candidate cub_candidate(const cuda::Api& api, BiasKind kind, const MatrixView& g
   }
   std::size_t bytes = 0;
   (void)api.get_last_error();
-  if (const Status sized =
-          cuda::to_status(api, sum(nullptr, bytes, nullptr), "cudaDeviceGetAttribute (cub)");
+  if (const Status sized = cuda::to_status(api, sum(nullptr, bytes, nullptr), sum.call());
       !sized.ok()) {
     candidate.reason = "CUB cannot plan it: " + sized.to_string();
     return candidate;

@@ -8,8 +8,8 @@ std::string reason(const ForwardProblem& problem) {
 }
 
 Status append(Machine& machine, const ForwardProblem& problem, std::vector<Candidate>& candidates) {
-  const Result<int> sm_count = machine.sm_count();
-  AI_RETURN_IF_ERROR(sm_count.status());
+  const Result<std::int64_t> resident_threads = machine.resident_threads();
+  AI_RETURN_IF_ERROR(resident_threads.status());
   Epilogue epilogue;
   epilogue.c = problem.product.c;
   epilogue.beta = problem.product.beta;
@@ -20,7 +20,8 @@ Status append(Machine& machine, const ForwardProblem& problem, std::vector<Candi
   epilogue.slope = problem.attrs().leaky_slope;
   Candidate candidate;
   candidate.name = "epilogue";
-  candidate.steps.push_back(make_epilogue_step(machine.api(), *sm_count, epilogue, "epilogue Y"));
+  candidate.steps.push_back(
+      make_epilogue_step(machine.api(), *resident_threads, epilogue, "epilogue Y"));
   candidates.push_back(std::move(candidate));
   return {};
 }

@@ -8,7 +8,6 @@ namespace ai::kernels {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int kBlocksPerSm = 8;  // of 256 threads: full occupancy
 
 MemoryRange bias_range(const Epilogue& epilogue) noexcept {
   constexpr std::int64_t kSize = sizeof(float);
@@ -41,10 +40,11 @@ bool in_fours(const MatrixView& view) noexcept {
 
 class EpilogueStep final : public Step {
  public:
-  EpilogueStep(const cuda::Api& api, int sm_count, const Epilogue& epilogue, std::string name)
+  EpilogueStep(const cuda::Api& api, std::int64_t resident_threads, const Epilogue& epilogue,
+               std::string name)
       : Step(std::move(name), reads_of(epilogue), writes_of(epilogue)),
         api_(api),
-        max_blocks_(std::int64_t{sm_count} * kBlocksPerSm),
+        max_blocks_(resident_threads / kThreads),
         epilogue_(epilogue) {}
 
   Status prepare() override {
@@ -90,9 +90,9 @@ void Epilogue::set_bias(BiasKind kind, const VectorView& view) noexcept {
   bias_col = kind == BiasKind::PerN ? view.stride : 0;
 }
 
-std::shared_ptr<Step> make_epilogue_step(const cuda::Api& api, int sm_count,
+std::shared_ptr<Step> make_epilogue_step(const cuda::Api& api, std::int64_t resident_threads,
                                          const Epilogue& epilogue, std::string name) {
-  return std::make_shared<EpilogueStep>(api, sm_count, epilogue, std::move(name));
+  return std::make_shared<EpilogueStep>(api, resident_threads, epilogue, std::move(name));
 }
 
 }  // namespace ai::kernels

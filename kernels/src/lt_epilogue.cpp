@@ -39,11 +39,11 @@ Status append(Machine& machine, const ForwardProblem& problem, std::vector<Candi
   }
   if (has_bias || epilogue.c.data != nullptr) epilogue.z = problem.z;  // else raw is Z already
 
-  const Result<int> sm_count = machine.sm_count();
-  AI_RETURN_IF_ERROR(sm_count.status());
-  return append_products(machine, product, "lt_epilogue", has_z ? "lt_gemm Z" : "lt_gemm Y",
-                         {make_epilogue_step(machine.api(), *sm_count, epilogue, "epilogue Y")},
-                         candidates);
+  const Result<std::int64_t> resident_threads = machine.resident_threads();
+  AI_RETURN_IF_ERROR(resident_threads.status());
+  return append_products(
+      machine, product, "lt_epilogue", has_z ? "lt_gemm Z" : "lt_gemm Y",
+      {make_epilogue_step(machine.api(), *resident_threads, epilogue, "epilogue Y")}, candidates);
 }
 
 }  // namespace ai::kernels::lt_epilogue

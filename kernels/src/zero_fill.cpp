@@ -43,11 +43,11 @@ Result<std::shared_ptr<Step>> make_zero_fill_step(Machine& machine, const Matrix
   if (range.pitch == range.width || range.pitch <= kMaxPitch) {
     return std::shared_ptr<Step>(std::make_shared<ZeroFillStep>(machine.api(), view, name));
   }
-  const Result<int> sm_count = machine.sm_count();
-  AI_RETURN_IF_ERROR(sm_count.status());
+  const Result<std::int64_t> resident_threads = machine.resident_threads();
+  AI_RETURN_IF_ERROR(resident_threads.status());
   Epilogue nothing;
   nothing.y = view;
-  return make_epilogue_step(machine.api(), *sm_count, nothing, name);
+  return make_epilogue_step(machine.api(), *resident_threads, nothing, name);
 }
 
 }  // namespace ai::kernels

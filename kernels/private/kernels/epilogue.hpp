@@ -46,9 +46,10 @@ struct EpilogueArguments {
 /// addresses, leading dimensions and columns in fours; 1 demands nothing.
 [[nodiscard]] const void* epilogue_kernel(ActKind act, int width) noexcept;
 
-/// `sm_count`: multiprocessors of the device, which bound large grids. Precondition: y has
+/// `resident_threads`: what the device holds at once, which bounds large grids. Precondition: y has
 /// elements.
-[[nodiscard]] std::shared_ptr<Step> make_epilogue_step(const cuda::Api& api, int sm_count,
+[[nodiscard]] std::shared_ptr<Step> make_epilogue_step(const cuda::Api& api,
+                                                       std::int64_t resident_threads,
                                                        const Epilogue& epilogue, std::string name);
 
 }  // namespace ai::kernels

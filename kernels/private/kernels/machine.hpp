@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
 
 #include "ai/status.hpp"
@@ -22,6 +23,8 @@ class Machine {
   [[nodiscard]] int device() const noexcept { return device_; }
   /// Multiprocessors of the device, which must be current. Asked once.
   [[nodiscard]] Result<int> sm_count();
+  /// Threads that the device, which must be current, holds at once. Asked once.
+  [[nodiscard]] Result<std::int64_t> resident_threads();
   /// cuBLASLt and the device's handle, from the loader on the first call. The device must be
   /// current.
   [[nodiscard]] Result<std::shared_ptr<const LtContext>> lt();
@@ -31,6 +34,7 @@ class Machine {
   LtLoader load_lt_;
   int device_;
   int sm_count_ = 0;
+  int sm_threads_ = 0;
   std::shared_ptr<const LtContext> lt_;
 };
 

@@ -15,7 +15,8 @@ using ai::kernels::matrix_view;
 namespace {
 
 std::shared_ptr<ai::Step> step_of(const Epilogue& epilogue) {
-  return ai::kernels::make_epilogue_step(fake_device::api(), fake_device::state().sm_count,
+  ai::kernels::Machine machine(fake_device::api(), &fake_lt::load, 0);
+  return ai::kernels::make_epilogue_step(fake_device::api(), machine.resident_threads().value(),
                                          epilogue, "epilogue Y");
 }
 
@@ -80,10 +81,22 @@ TEST_CASE("small epilogues take one small block, large ones no more than the dev
   CHECK(launch_of(1, 8).blocks == 1);
   CHECK(launch_of(1, 8).threads == 32);
   CHECK(launch_of(3, 33).threads == 128);
-  CHECK(launch_of(65536, 3).blocks == 16);
-  CHECK(launch_of(2, 65537).blocks == 16);
-  CHECK(launch_of(4096, 1).blocks == 16);
-  CHECK(launch_of(1, 100000).blocks == 16);
+  CHECK(launch_of(65536, 3).blocks == 12);
+  CHECK(launch_of(2, 65537).blocks == 12);
+  CHECK(launch_of(4096, 1).blocks == 12);
+  CHECK(launch_of(1, 100000).blocks == 12);
+}
+
+TEST_CASE("the device is asked once for what it holds") {
+  (void)fake_device::fresh_backend();
+  ai::kernels::Machine machine(fake_device::api(), &fake_lt::load, 0);
+  for (int i = 0; i < 2; ++i) {
+    CHECK(machine.sm_count().value() == 2);
+    CHECK(machine.resident_threads().value() == 3072);
+  }
+  CHECK(fake_device::state().attributes ==
+        std::vector<cudaDeviceAttr>{cudaDevAttrMultiProcessorCount,
+                                    cudaDevAttrMaxThreadsPerMultiProcessor});
 }
 
 TEST_CASE("a launch that is refused is reported, and prepare loads the kernels [A8]") {

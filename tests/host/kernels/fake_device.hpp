@@ -29,6 +29,8 @@ struct State {
   int device = 0;
   std::vector<int> devices_set;
   int sm_count = 2;
+  int sm_threads = 1536;
+  std::vector<cudaDeviceAttr> attributes;  ///< that were asked for
   std::vector<std::string> calls;  ///< "kernel", "memset", "memset_2d", "begin", "end", "load"
   std::vector<Launch> launches;
   cudaError_t launch_error = cudaSuccess;
@@ -117,8 +119,13 @@ inline const ai::cuda::Api& api() {
       state().devices_set.push_back(device);
       return cudaSuccess;
     };
-    api.device_get_attribute = [](int* value, cudaDeviceAttr, int) {
-      *value = state().sm_count;
+    api.device_get_attribute = [](int* value, cudaDeviceAttr attribute, int) {
+      state().attributes.push_back(attribute);
+      switch (attribute) {
+        case cudaDevAttrMultiProcessorCount: *value = state().sm_count; break;
+        case cudaDevAttrMaxThreadsPerMultiProcessor: *value = state().sm_threads; break;
+        default: return cudaErrorInvalidValue;
+      }
       return cudaSuccess;
     };
     api.thread_exchange_stream_capture_mode = [](cudaStreamCaptureMode* mode) {
