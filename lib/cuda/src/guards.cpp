@@ -16,8 +16,7 @@ DeviceGuard::~DeviceGuard() {
   if (restore_ && api_.set_device(previous_) != cudaSuccess) (void)api_.get_last_error();
 }
 
-CaptureModeGuard::CaptureModeGuard(const Api& api, cudaStreamCaptureMode mode) noexcept
-    : api_(api), previous_(mode) {
+CaptureModeGuard::CaptureModeGuard(const Api& api) noexcept : api_(api) {
   restore_ = api_.thread_exchange_stream_capture_mode(&previous_) == cudaSuccess;
   if (!restore_) (void)api_.get_last_error();
 }

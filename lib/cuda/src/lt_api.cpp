@@ -24,19 +24,15 @@ Status resolve_all(const LoaderApi& loader, const Library& library, LtApi& lt) {
   AI_RESOLVE(create, cublasLtCreate);
   AI_RESOLVE(destroy, cublasLtDestroy);
   AI_RESOLVE(get_status_name, cublasLtGetStatusName);
-  AI_RESOLVE(get_status_string, cublasLtGetStatusString);
   AI_RESOLVE(matmul_desc_create, cublasLtMatmulDescCreate);
   AI_RESOLVE(matmul_desc_destroy, cublasLtMatmulDescDestroy);
   AI_RESOLVE(matmul_desc_set_attribute, cublasLtMatmulDescSetAttribute);
   AI_RESOLVE(matrix_layout_create, cublasLtMatrixLayoutCreate);
   AI_RESOLVE(matrix_layout_destroy, cublasLtMatrixLayoutDestroy);
-  AI_RESOLVE(matrix_layout_set_attribute, cublasLtMatrixLayoutSetAttribute);
   AI_RESOLVE(matmul_preference_create, cublasLtMatmulPreferenceCreate);
   AI_RESOLVE(matmul_preference_destroy, cublasLtMatmulPreferenceDestroy);
   AI_RESOLVE(matmul_preference_set_attribute, cublasLtMatmulPreferenceSetAttribute);
   AI_RESOLVE(matmul_algo_get_heuristic, cublasLtMatmulAlgoGetHeuristic);
-  AI_RESOLVE(matmul_algo_check, cublasLtMatmulAlgoCheck);
-  AI_RESOLVE(matmul_algo_config_get_attribute, cublasLtMatmulAlgoConfigGetAttribute);
   AI_RESOLVE(matmul, cublasLtMatmul);
 #undef AI_RESOLVE
   return {};

@@ -254,7 +254,6 @@ inline const ai::cuda::LtApi& api() {
     lt.create = &create;
     lt.destroy = &destroy;
     lt.get_status_name = &status_text;
-    lt.get_status_string = &status_text;
     lt.matmul_desc_create = &desc_create;
     lt.matmul_desc_destroy = &desc_destroy;
     lt.matmul_desc_set_attribute = &desc_set;

@@ -27,15 +27,14 @@ class DeviceGuard {
 /// that capture and must neither fail nor invalidate it.
 class CaptureModeGuard {
  public:
-  explicit CaptureModeGuard(const Api& api,
-                            cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed) noexcept;
+  explicit CaptureModeGuard(const Api& api) noexcept;
   ~CaptureModeGuard();
   CaptureModeGuard(const CaptureModeGuard&) = delete;
   CaptureModeGuard& operator=(const CaptureModeGuard&) = delete;
 
  private:
   const Api& api_;
-  cudaStreamCaptureMode previous_;
+  cudaStreamCaptureMode previous_ = cudaStreamCaptureModeRelaxed;
   bool restore_ = false;
 };
 

@@ -13,19 +13,15 @@ struct LtApi {
   decltype(&::cublasLtDestroy) destroy;
   decltype(&::cublasLtGetVersion) get_version;
   decltype(&::cublasLtGetStatusName) get_status_name;
-  decltype(&::cublasLtGetStatusString) get_status_string;
   decltype(&::cublasLtMatmulDescCreate) matmul_desc_create;
   decltype(&::cublasLtMatmulDescDestroy) matmul_desc_destroy;
   decltype(&::cublasLtMatmulDescSetAttribute) matmul_desc_set_attribute;
   decltype(&::cublasLtMatrixLayoutCreate) matrix_layout_create;
   decltype(&::cublasLtMatrixLayoutDestroy) matrix_layout_destroy;
-  decltype(&::cublasLtMatrixLayoutSetAttribute) matrix_layout_set_attribute;
   decltype(&::cublasLtMatmulPreferenceCreate) matmul_preference_create;
   decltype(&::cublasLtMatmulPreferenceDestroy) matmul_preference_destroy;
   decltype(&::cublasLtMatmulPreferenceSetAttribute) matmul_preference_set_attribute;
   decltype(&::cublasLtMatmulAlgoGetHeuristic) matmul_algo_get_heuristic;
-  decltype(&::cublasLtMatmulAlgoCheck) matmul_algo_check;
-  decltype(&::cublasLtMatmulAlgoConfigGetAttribute) matmul_algo_config_get_attribute;
   decltype(&::cublasLtMatmul) matmul;
 };
 
