@@ -74,7 +74,8 @@ class FakeCuda {
   void complete();
 
  private:
-  friend struct FakeFunctions;
+  friend struct FakeRuntime;
+  friend struct FakeGraphs;
   struct Node {
     cudaGraphNodeType type;
     double takes_us;

@@ -7,68 +7,12 @@
 #include <string>
 
 #include "capture/stopwatch.hpp"
-#include "fake_program.hpp"
+#include "tuned_program.hpp"
 
 namespace ai::test {
 namespace {
 
 using detail::Choice;
-
-struct Way {
-  const char* name;
-  double takes_us;
-  Flaw flaw = Flaw::None;
-  bool trusted = true;
-};
-
-/// A program of one layer (or several equal ones) whose backend knows some ways to do it.
-struct Tuned {
-  Tuned(FakeCuda& runtime, std::vector<Way> all, int layers = 1)
-      : fake(runtime), ways(std::move(all)), backend([this](const GemmPlan& plan) {
-          Task task;
-          task.name = "forward";
-          for (const Way& way : ways) {
-            task.candidates.push_back(candidate(
-                way.name, gemm_step(fake, plan, way.name, way.takes_us, way.flaw, &runs[way.name]),
-                way.trusted));
-          }
-          return std::vector<Task>{task};
-        }) {
-    for (int i = 0; i < layers; ++i) {
-      operands.emplace_back(fake, 3, 5, 7);
-      REQUIRE(program.add(operands.back().plan()).ok());
-    }
-  }
-
-  /// The text of explain(), or of the error.
-  std::string capture(bool measure, double budget_s = 10.0) {
-    const double begin = fake.seconds();
-    Result<Executable> made = detail::capture_with(FakeCuda::api(), backend, program, {},
-                                                   settings(fake, measure, budget_s));
-    took_s = fake.seconds() - begin;
-    if (!made.ok()) return made.status().to_string();
-    nodes = made->nodes();
-    CHECK(operands[0].y() == -1.0F);  // never touched before a launch
-    CHECK(static_cast<const float*>(operands[0].call.A.data)[0] == 1.0F);
-    REQUIRE(made->launch(nullptr).ok());
-    CHECK(operands[0].y() == 14.0F);
-    return made->explain();
-  }
-  [[nodiscard]] std::string chosen() const { return nodes.empty() ? "" : nodes[0].name; }
-
-  FakeCuda& fake;
-  std::vector<Way> ways;
-  FakeBackend backend;
-  std::vector<Layer> operands;
-  Program program;
-  std::vector<Node> nodes;
-  std::map<std::string, int> runs;
-  double took_s = 0;  // of the fake's clock, for the last capture
-};
-
-bool has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
 
 TEST_CASE("measuring takes the quickest candidate and explains the others") {
   FakeCuda fake;
@@ -155,119 +99,6 @@ TEST_CASE("a failing launch while timing drops that candidate only") {
   CHECK_MESSAGE(tuned.chosen() == "plain", text);
   CHECK_MESSAGE(has(text, "cudaGraphLaunch failed"), text);
   CHECK(settled(fake) == "");
-}
-
-TEST_CASE("a budget of nothing measures nothing and keeps table order") {
-  FakeCuda fake;
-  Tuned tuned(fake, {{"first", 5}, {"second", 2}, {"plain", 4}});
-  const std::string text = tuned.capture(true, 0.0);
-  CHECK_MESSAGE(tuned.chosen() == "first", text);
-  CHECK_MESSAGE(has(text, "not measured: the tuning budget"), text);
-  CHECK(fake.count("event_record") == 0);
-  CHECK(settled(fake) == "");
-}
-
-TEST_CASE("candidates that the budget does not reach stand behind the measured ones") {
-  FakeCuda fake;
-  // Checking and timing one of these takes about 10 ms of the device's clock.
-  Tuned tuned(fake, {{"slow", 50}, {"slower", 60}, {"quick", 1}, {"plain", 40}});
-  const std::string text = tuned.capture(true, 0.02);
-  CHECK_MESSAGE(tuned.chosen() == "slow", text);
-  CHECK_MESSAGE(has(text, "quick   not measured: the tuning budget"), text);
-  CHECK(fake.seconds() < 0.1);
-  CHECK(settled(fake) == "");
-}
-
-TEST_CASE("a short candidate is run 300 times in chains of ten to be timed") {
-  FakeCuda fake;
-  Tuned tuned(fake, {{"a", 1}, {"b", 2}, {"c", 3}, {"d", 50}, {"plain", 4}});
-  (void)tuned.capture(true);
-  // Three for its check, one to see how long it takes, ten to begin with; five times six replays.
-  CHECK(tuned.runs["d"] == 3 + 1 + 10 + 5 * 6 * 10);
-  CHECK(settled(fake) == "");
-}
-
-TEST_CASE("the longer an execution takes, the fewer of them make a measurement") {
-  const auto is = [](double us, int copies, int replays, int repetitions, int final_repetitions) {
-    const detail::Effort effort = detail::effort_for(us);
-    CAPTURE(us);
-    CHECK(effort.copies == copies);
-    CHECK(effort.replays == replays);
-    CHECK(effort.repetitions == repetitions);
-    CHECK(effort.final_repetitions == final_repetitions);
-  };
-  is(0, 10, 5, 5, 15);
-  is(2, 10, 5, 5, 15);
-  is(100, 10, 5, 5, 15);
-  is(300, 3, 5, 5, 15);
-  is(1000, 1, 5, 5, 15);
-  is(2400, 1, 2, 5, 15);
-  is(6000, 1, 1, 3, 3);
-  is(1e12, 1, 1, 3, 3);
-}
-
-TEST_CASE("two candidates of 176 ms are measured within a budget of 2 s") {
-  FakeCuda fake;
-  Tuned tuned(fake, {{"slow", 176e3}, {"plain", 170e3}});
-  const std::string text = tuned.capture(true, 2.0);
-  CHECK_MESSAGE(tuned.chosen() == "plain", text);
-  CHECK_MESSAGE(has(text, "slow   176001."), text);
-  CHECK_MESSAGE(has(text, "timed 1 of 3 times: the tuning budget"), text);
-  CHECK(tuned.took_s < 2.0 + 0.18);  // what was under way was waited for
-  CHECK(settled(fake) == "");
-}
-
-TEST_CASE("a budget that ends while candidates are checked is kept, and explained") {
-  FakeCuda fake;
-  Tuned tuned(fake, {{"slow", 176e3}, {"slower", 200e3}, {"quick", 10}, {"plain", 176e3}});
-  const std::string text = tuned.capture(true, 0.8);
-  CHECK_MESSAGE(tuned.chosen() == "slow", text);
-  for (const char* name : {"slow  ", "slower", "quick ", "plain "}) {
-    CHECK_MESSAGE(has(text, std::string(name) + "  not measured: the tuning budget"), text);
-  }
-  CHECK(tuned.took_s < 0.8 + 0.18);
-  CHECK(settled(fake) == "");
-}
-
-TEST_CASE("a candidate whose check ends with the budget is not timed") {
-  FakeCuda fake;
-  Tuned tuned(fake, {{"doubtful", 176e3, Flaw::None, false}, {"plain", 176e3}});
-  const std::string text = tuned.capture(true, 1.0);
-  CHECK_MESSAGE(has(text, "* doubtful  not measured: the tuning budget"), text);
-  CHECK(tuned.took_s < 6 * 0.177);
-  CHECK(settled(fake) == "");
-}
-
-TEST_CASE("an untrusted candidate is checked before it is taken, even when the budget is spent") {
-  FakeCuda fake;
-  SUBCASE("right") {
-    Tuned tuned(fake, {{"doubtful", 176e3, Flaw::None, false}, {"plain", 176e3}});
-    const std::string text = tuned.capture(true, 0.4);
-    CHECK_MESSAGE(tuned.chosen() == "doubtful", text);
-    CHECK_MESSAGE(has(text, "not measured: the tuning budget"), text);
-    CHECK(tuned.runs["doubtful"] == 3 + 1);  // what was compared in time is not run again
-    CHECK(tuned.runs["plain"] == 3);
-    CHECK(tuned.took_s < 6 * 0.18);
-  }
-  SUBCASE("wrong") {
-    Tuned tuned(fake, {{"doubtful", 176e3, Flaw::LosesInf, false}, {"plain", 176e3}});
-    const std::string text = tuned.capture(true, 0.4);
-    CHECK_MESSAGE(tuned.chosen() == "plain", text);
-    CHECK_MESSAGE(has(text, "its results are wrong"), text);
-  }
-  CHECK(settled(fake) == "");
-}
-
-TEST_CASE("warming up ends with the budget") {
-  FakeCuda fake;
-  Tuned tuned(fake, {{"first", 5}, {"plain", 5}});
-  detail::TunerSettings tuner = settings(fake, true, 0.01);
-  tuner.warm_s = 1.0;
-  const Result<Executable> made =
-      detail::capture_with(FakeCuda::api(), tuned.backend, tuned.program, {}, tuner);
-  REQUIRE(made.ok());
-  CHECK(fake.seconds() < 0.011);
-  CHECK_MESSAGE(has(made->explain(), "first  not measured: the tuning budget"), made->explain());
 }
 
 TEST_CASE("a broken fallback is dropped alone: what is trusted stands, what is not is not taken") {

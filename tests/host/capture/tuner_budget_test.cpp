@@ -1,0 +1,127 @@
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "capture/stopwatch.hpp"
+#include "tuned_program.hpp"
+
+namespace ai::test {
+namespace {
+
+TEST_CASE("a budget of nothing measures nothing and keeps table order") {
+  FakeCuda fake;
+  Tuned tuned(fake, {{"first", 5}, {"second", 2}, {"plain", 4}});
+  const std::string text = tuned.capture(true, 0.0);
+  CHECK_MESSAGE(tuned.chosen() == "first", text);
+  CHECK_MESSAGE(has(text, "not measured: the tuning budget"), text);
+  CHECK(fake.count("event_record") == 0);
+  CHECK(settled(fake) == "");
+}
+
+TEST_CASE("candidates that the budget does not reach stand behind the measured ones") {
+  FakeCuda fake;
+  // Checking and timing one of these takes about 10 ms of the device's clock.
+  Tuned tuned(fake, {{"slow", 50}, {"slower", 60}, {"quick", 1}, {"plain", 40}});
+  const std::string text = tuned.capture(true, 0.02);
+  CHECK_MESSAGE(tuned.chosen() == "slow", text);
+  CHECK_MESSAGE(has(text, "quick   not measured: the tuning budget"), text);
+  CHECK(fake.seconds() < 0.1);
+  CHECK(settled(fake) == "");
+}
+
+TEST_CASE("a short candidate is run 300 times in chains of ten to be timed") {
+  FakeCuda fake;
+  Tuned tuned(fake, {{"a", 1}, {"b", 2}, {"c", 3}, {"d", 50}, {"plain", 4}});
+  (void)tuned.capture(true);
+  // Three for its check, one to see how long it takes, ten to begin with; five times six replays.
+  CHECK(tuned.runs["d"] == 3 + 1 + 10 + 5 * 6 * 10);
+  CHECK(settled(fake) == "");
+}
+
+TEST_CASE("the longer an execution takes, the fewer of them make a measurement") {
+  const auto is = [](double us, int copies, int replays, int repetitions, int final_repetitions) {
+    const detail::Effort effort = detail::effort_for(us);
+    CAPTURE(us);
+    CHECK(effort.copies == copies);
+    CHECK(effort.replays == replays);
+    CHECK(effort.repetitions == repetitions);
+    CHECK(effort.final_repetitions == final_repetitions);
+  };
+  is(0, 10, 5, 5, 15);
+  is(2, 10, 5, 5, 15);
+  is(100, 10, 5, 5, 15);
+  is(300, 3, 5, 5, 15);
+  is(1000, 1, 5, 5, 15);
+  is(2400, 1, 2, 5, 15);
+  is(6000, 1, 1, 3, 3);
+  is(1e12, 1, 1, 3, 3);
+}
+
+TEST_CASE("two candidates of 176 ms are measured within a budget of 2 s") {
+  FakeCuda fake;
+  Tuned tuned(fake, {{"slow", 176e3}, {"plain", 170e3}});
+  const std::string text = tuned.capture(true, 2.0);
+  CHECK_MESSAGE(tuned.chosen() == "plain", text);
+  CHECK_MESSAGE(has(text, "slow   176001."), text);
+  CHECK_MESSAGE(has(text, "timed 1 of 3 times: the tuning budget"), text);
+  CHECK(tuned.took_s < 2.0 + 0.18);  // what was under way was waited for
+  CHECK(settled(fake) == "");
+}
+
+TEST_CASE("a budget that ends while candidates are checked is kept, and explained") {
+  FakeCuda fake;
+  Tuned tuned(fake, {{"slow", 176e3}, {"slower", 200e3}, {"quick", 10}, {"plain", 176e3}});
+  const std::string text = tuned.capture(true, 0.8);
+  CHECK_MESSAGE(tuned.chosen() == "slow", text);
+  for (const char* name : {"slow  ", "slower", "quick ", "plain "}) {
+    CHECK_MESSAGE(has(text, std::string(name) + "  not measured: the tuning budget"), text);
+  }
+  CHECK(tuned.took_s < 0.8 + 0.18);
+  CHECK(settled(fake) == "");
+}
+
+TEST_CASE("a candidate whose check ends with the budget is not timed") {
+  FakeCuda fake;
+  Tuned tuned(fake, {{"doubtful", 176e3, Flaw::None, false}, {"plain", 176e3}});
+  const std::string text = tuned.capture(true, 1.0);
+  CHECK_MESSAGE(has(text, "* doubtful  not measured: the tuning budget"), text);
+  CHECK(tuned.took_s < 6 * 0.177);
+  CHECK(settled(fake) == "");
+}
+
+TEST_CASE("an untrusted candidate is checked before it is taken, even when the budget is spent") {
+  FakeCuda fake;
+  SUBCASE("right") {
+    Tuned tuned(fake, {{"doubtful", 176e3, Flaw::None, false}, {"plain", 176e3}});
+    const std::string text = tuned.capture(true, 0.4);
+    CHECK_MESSAGE(tuned.chosen() == "doubtful", text);
+    CHECK_MESSAGE(has(text, "not measured: the tuning budget"), text);
+    CHECK(tuned.runs["doubtful"] == 3 + 1);  // what was compared in time is not run again
+    CHECK(tuned.runs["plain"] == 3);
+    CHECK(tuned.took_s < 6 * 0.18);
+  }
+  SUBCASE("wrong") {
+    Tuned tuned(fake, {{"doubtful", 176e3, Flaw::LosesInf, false}, {"plain", 176e3}});
+    const std::string text = tuned.capture(true, 0.4);
+    CHECK_MESSAGE(tuned.chosen() == "plain", text);
+    CHECK_MESSAGE(has(text, "its results are wrong"), text);
+  }
+  CHECK(settled(fake) == "");
+}
+
+TEST_CASE("warming up ends with the budget") {
+  FakeCuda fake;
+  Tuned tuned(fake, {{"first", 5}, {"plain", 5}});
+  detail::TunerSettings tuner = settings(fake, true, 0.01);
+  tuner.warm_s = 1.0;
+  const Result<Executable> made =
+      detail::capture_with(FakeCuda::api(), tuned.backend, tuned.program, {}, tuner);
+  REQUIRE(made.ok());
+  CHECK(fake.seconds() < 0.011);
+  CHECK_MESSAGE(has(made->explain(), "first  not measured: the tuning budget"), made->explain());
+}
+
+}  // namespace
+}  // namespace ai::test
