@@ -159,10 +159,10 @@ __global__ __launch_bounds__(kGradientThreads) void gradient_down(const Gradient
   }
 }
 
-/// With gC, gradient_along would take up to 107 registers; bound to 64 it spills none. The others
-/// stay below 64 by themselves, and some would spill if they were bound.
+/// With gC, gradient_along would take up to 107 registers; bound to 64 it spills none. The other
+/// kernels take at most 64 unasked, and 0 leaves their code as it is: bound, some would spill.
 template <bool kWithC>
-inline constexpr int kLeastBlocksAlong = kWithC ? kGradientBlocksPerSm : 1;
+inline constexpr int kLeastBlocksAlong = kWithC ? kGradientBlocksPerSm : 0;
 
 /// PerM.
 template <ActKind kAct, bool kVectors, bool kWithC>
