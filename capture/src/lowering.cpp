@@ -10,12 +10,6 @@
 namespace ai::detail {
 namespace {
 
-std::vector<MemoryRange> ranges_of(const std::vector<Tensor>& tensors) {
-  std::vector<MemoryRange> ranges;
-  for (const Tensor& tensor : tensors) ranges.push_back(range_of(tensor));
-  return ranges;
-}
-
 using UserFunction = std::function<Status(const StepContext&)>;
 
 /// A user step, handed its tensors over the addresses of the recording at hand.

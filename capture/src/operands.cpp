@@ -1,40 +1,7 @@
-#include <algorithm>
-#include <optional>
-
 #include "capture/lowering.hpp"
 
 namespace ai::detail {
 namespace {
-
-const Tensor& tensor_of(const Tensor& tensor) noexcept {
-  return tensor;
-}
-const Tensor& tensor_of(const Gradient& gradient) noexcept {
-  return gradient.tensor;
-}
-
-/// Collects the operands that the plan does read or write.
-class Collector {
- public:
-  explicit Collector(const GemmPlan& plan) : used_(inputs_of(plan)) {
-    for (const Tensor& output : outputs_of(plan)) used_.push_back(output);
-  }
-
-  void add(const char* name, const Tensor& tensor) {
-    const bool used = std::any_of(used_.begin(), used_.end(),
-                                  [&](const Tensor& t) { return t.data == tensor.data; });
-    if (used) operands.push_back({name, tensor});
-  }
-  template <typename Operand>
-  void add(const char* name, const std::optional<Operand>& operand) {
-    if (operand.has_value()) add(name, tensor_of(*operand));
-  }
-
-  std::vector<NamedTensor> operands;
-
- private:
-  std::vector<Tensor> used_;
-};
 
 std::string shape_of(const Tensor& tensor) {
   std::string text = "[";
@@ -47,8 +14,8 @@ std::string shape_of(const Tensor& tensor) {
 }  // namespace
 
 std::vector<NamedTensor> operands_of(const Program::Item& item) {
+  std::vector<NamedTensor> operands;
   if (const auto* user = std::get_if<UserStep>(&item)) {
-    std::vector<NamedTensor> operands;
     for (std::size_t i = 0; i < user->reads.size(); ++i) {
       operands.push_back({"reads[" + std::to_string(i) + "]", user->reads[i]});
     }
@@ -57,28 +24,10 @@ std::vector<NamedTensor> operands_of(const Program::Item& item) {
     }
     return operands;
   }
-  const auto& plan = std::get<GemmPlan>(item);
-  Collector all(plan);
-  if (plan.direction() == GemmPlan::Direction::Forward) {
-    const GemmForward& call = plan.forward();
-    all.add("A", call.A);
-    all.add("B", call.B);
-    all.add("C", call.C);
-    all.add("bias", call.bias);
-    all.add("Y", call.Y);
-    all.add("Z", call.Z);
-  } else {
-    const GemmBackward& call = plan.backward();
-    all.add("A", call.A);
-    all.add("B", call.B);
-    all.add("gY", call.gY);
-    all.add("Z", call.Z);
-    all.add("gA", call.gA);
-    all.add("gB", call.gB);
-    all.add("gC", call.gC);
-    all.add("gBias", call.gBias);
+  for (const Operand& operand : ai::operands_of(std::get<GemmPlan>(item))) {
+    operands.push_back({operand.name, *operand.tensor});
   }
-  return std::move(all.operands);
+  return operands;
 }
 
 std::string name_of(const Program::Item& item) {
@@ -91,9 +40,7 @@ std::string name_of(const Program::Item& item) {
 }
 
 std::vector<MemoryRange> temporaries_of(const Program& program) {
-  std::vector<MemoryRange> ranges;
-  for (const Tensor& tensor : program.temporaries()) ranges.push_back(range_of(tensor));
-  return ranges;
+  return ranges_of(program.temporaries());
 }
 
 }  // namespace ai::detail

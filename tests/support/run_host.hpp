@@ -19,7 +19,8 @@ namespace support {
 class UserWork final : public ai::Step {
  public:
   explicit UserWork(ai::UserStep step)
-      : Step(step.name, ranges_of(step.reads), ranges_of(step.writes)), step_(std::move(step)) {}
+      : Step(step.name, ai::ranges_of(step.reads), ai::ranges_of(step.writes)),
+        step_(std::move(step)) {}
 
   ai::Status enqueue(const ai::AddressMap& addresses, ai::Stream stream) override {
     std::vector<ai::Tensor> reads;
@@ -30,11 +31,6 @@ class UserWork final : public ai::Step {
   }
 
  private:
-  static std::vector<ai::MemoryRange> ranges_of(const std::vector<ai::Tensor>& tensors) {
-    std::vector<ai::MemoryRange> ranges;
-    for (const ai::Tensor& tensor : tensors) ranges.push_back(ai::range_of(tensor));
-    return ranges;
-  }
   ai::UserStep step_;
 };
 

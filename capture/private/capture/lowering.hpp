@@ -24,8 +24,8 @@ struct LoweredTask {
 [[nodiscard]] Result<std::vector<LoweredTask>> lower(const Program& program, Backend& backend,
                                                      Target target);
 
-/// The tensors of an item with the names that errors call them by, those left out that are never
-/// read or written (C of a backward call, A where alpha = 0, ...). May throw std::bad_alloc.
+/// The tensors whose memory an item touches, with the names that errors call them by. May throw
+/// std::bad_alloc.
 struct NamedTensor {
   std::string name;
   Tensor tensor;

@@ -8,12 +8,6 @@
 namespace ai::host {
 namespace {
 
-std::vector<MemoryRange> ranges_of(const std::vector<Tensor>& tensors) {
-  std::vector<MemoryRange> ranges;
-  for (const Tensor& tensor : tensors) ranges.push_back(range_of(tensor));
-  return ranges;
-}
-
 /// What turns sums of products into Z and Y, a stretch of a row at a time.
 struct Epilogue {
   GemmAttrs attrs;

@@ -61,6 +61,13 @@ MemoryRange range_of(const Tensor& tensor) noexcept {
   return {begin, shape[0], cols * size, pitch * size};
 }
 
+std::vector<MemoryRange> ranges_of(const std::vector<Tensor>& tensors) {
+  std::vector<MemoryRange> ranges;
+  ranges.reserve(tensors.size());
+  for (const Tensor& tensor : tensors) ranges.push_back(range_of(tensor));
+  return ranges;
+}
+
 MemoryRange range_of(const void* data, std::size_t bytes) noexcept {
   const auto width = static_cast<std::int64_t>(bytes);
   return {reinterpret_cast<std::uintptr_t>(data), 1, width, width};

@@ -8,8 +8,6 @@
 namespace ai {
 namespace {
 
-using program_rules::Operand;
-
 std::vector<MemoryRange> symbolic_writes(const std::vector<Operand>& operands) {
   std::vector<MemoryRange> ranges;
   for (const Operand& operand : operands) {
@@ -39,7 +37,7 @@ void commit(std::vector<Program::Item>& items, Item&& item, std::vector<MemoryRa
 }  // namespace
 
 Status Program::add(const GemmPlan& plan) noexcept try {
-  const std::vector<Operand> operands = program_rules::operands_of(plan);
+  const std::vector<Operand> operands = operands_of(plan);
   if (items_.empty()) {
     device_ = plan.device();
     device_index_ = plan.device_index();
@@ -87,9 +85,45 @@ Result<Tensor> Program::temporary(const TensorDesc& desc, Device device, int dev
   return Status(StatusCode::OutOfMemory, {});
 }
 
+std::vector<Operand> operands_of(const GemmPlan& plan) {
+  std::vector<Operand> operands;
+  const auto read = [&](const char* name, const Tensor& tensor) {
+    operands.push_back({name, &tensor, true, false});
+  };
+  const auto written = [&](const char* name, const Tensor& tensor) {
+    operands.push_back({name, &tensor, false, true});
+  };
+  const GemmAttrs& attrs = plan.attrs();
+  const bool has_product = attrs.alpha != 0.0F;
+  if (plan.direction() == GemmPlan::Direction::Forward) {
+    const GemmForward& call = plan.forward();
+    if (has_product) read("A", call.A);
+    if (has_product) read("B", call.B);
+    if (call.C && attrs.beta != 0.0F) read("C", *call.C);
+    if (call.bias) read("bias", *call.bias);
+    written("Y", call.Y);
+    if (call.Z) written("Z", *call.Z);
+    return operands;
+  }
+  const GemmBackward& call = plan.backward();
+  if (call.gB && has_product) read("A", call.A);
+  if (call.gA && has_product) read("B", call.B);
+  read("gY", call.gY);
+  if (call.Z && attrs.act != ActKind::None) read("Z", *call.Z);
+  const auto gradient = [&](const char* name, const std::optional<Gradient>& grad) {
+    if (!grad) return;
+    operands.push_back({name, &grad->tensor, grad->mode == GradMode::Accumulate, true});
+  };
+  gradient("gA", call.gA);
+  gradient("gB", call.gB);
+  gradient("gC", call.gC);
+  gradient("gBias", call.gBias);
+  return operands;
+}
+
 std::vector<Tensor> inputs_of(const GemmPlan& plan) {
   std::vector<Tensor> inputs;
-  for (const Operand& operand : program_rules::operands_of(plan)) {
+  for (const Operand& operand : operands_of(plan)) {
     if (operand.is_read) inputs.push_back(*operand.tensor);
   }
   return inputs;
@@ -97,7 +131,7 @@ std::vector<Tensor> inputs_of(const GemmPlan& plan) {
 
 std::vector<Tensor> outputs_of(const GemmPlan& plan) {
   std::vector<Tensor> outputs;
-  for (const Operand& operand : program_rules::operands_of(plan)) {
+  for (const Operand& operand : operands_of(plan)) {
     if (operand.is_written) outputs.push_back(*operand.tensor);
   }
   return outputs;

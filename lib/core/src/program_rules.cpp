@@ -82,42 +82,6 @@ Status described(const Operand& operand) {
 
 }  // namespace
 
-std::vector<Operand> operands_of(const GemmPlan& plan) {
-  std::vector<Operand> operands;
-  const auto read = [&](const char* name, const Tensor& tensor) {
-    operands.push_back({name, &tensor, true, false});
-  };
-  const auto written = [&](const char* name, const Tensor& tensor) {
-    operands.push_back({name, &tensor, false, true});
-  };
-  const GemmAttrs& attrs = plan.attrs();
-  const bool has_product = attrs.alpha != 0.0F;
-  if (plan.direction() == GemmPlan::Direction::Forward) {
-    const GemmForward& call = plan.forward();
-    if (has_product) read("A", call.A);
-    if (has_product) read("B", call.B);
-    if (call.C && attrs.beta != 0.0F) read("C", *call.C);
-    if (call.bias) read("bias", *call.bias);
-    written("Y", call.Y);
-    if (call.Z) written("Z", *call.Z);
-    return operands;
-  }
-  const GemmBackward& call = plan.backward();
-  if (call.gB && has_product) read("A", call.A);
-  if (call.gA && has_product) read("B", call.B);
-  read("gY", call.gY);
-  if (call.Z && attrs.act != ActKind::None) read("Z", *call.Z);
-  const auto gradient = [&](const char* name, const std::optional<Gradient>& grad) {
-    if (!grad) return;
-    operands.push_back({name, &grad->tensor, grad->mode == GradMode::Accumulate, true});
-  };
-  gradient("gA", call.gA);
-  gradient("gB", call.gB);
-  gradient("gC", call.gC);
-  gradient("gBias", call.gBias);
-  return operands;
-}
-
 std::vector<Operand> operands_of(const UserStep& step) {
   std::vector<Operand> operands;
   for (std::size_t i = 0; i < step.reads.size(); ++i) {

@@ -25,6 +25,8 @@ struct MemoryRange {
 
 /// The bytes that `tensor` (rank 1 or 2, strides set, as a GemmPlan holds it) covers.
 [[nodiscard]] MemoryRange range_of(const Tensor& tensor) noexcept;
+/// The same of each. May throw std::bad_alloc.
+[[nodiscard]] std::vector<MemoryRange> ranges_of(const std::vector<Tensor>& tensors);
 /// `bytes` contiguous bytes at `data`.
 [[nodiscard]] MemoryRange range_of(const void* data, std::size_t bytes) noexcept;
 

@@ -73,7 +73,18 @@ class Program {
   int device_index_ = 0;
 };
 
-/// Every tensor that `plan` reads or writes. May throw std::bad_alloc.
+/// A tensor that an item reads, writes or both, borrowed from it. The name is what errors call it.
+struct Operand {
+  std::string name;
+  const Tensor* tensor;
+  bool is_read;
+  bool is_written;
+};
+
+/// The operands whose memory `plan` touches; those are left out that are never read or written (C
+/// of a backward call, A where alpha = 0, ...). May throw std::bad_alloc, as may those below.
+[[nodiscard]] std::vector<Operand> operands_of(const GemmPlan& plan);
+/// Every tensor that `plan` reads, and every one that it writes.
 [[nodiscard]] std::vector<Tensor> inputs_of(const GemmPlan& plan);
 [[nodiscard]] std::vector<Tensor> outputs_of(const GemmPlan& plan);
 

@@ -10,17 +10,7 @@
 
 namespace ai::program_rules {
 
-/// A tensor that an item reads, writes or both. The name is what messages call it.
-struct Operand {
-  std::string name;
-  const Tensor* tensor;
-  bool is_read;
-  bool is_written;
-};
-
-/// The operands whose memory the item touches, borrowed from it. May throw std::bad_alloc, as may
-/// everything below.
-[[nodiscard]] std::vector<Operand> operands_of(const GemmPlan& plan);
+/// As ai::operands_of for a plan. May throw std::bad_alloc, as may everything below.
 [[nodiscard]] std::vector<Operand> operands_of(const UserStep& step);
 
 /// A user step's own rules: a name, a function, tensors that are described as in a plan.
