@@ -167,6 +167,22 @@ Candidate product(FakeCuda& fake, const GemmForward& call, Sum order, Rounding r
   return candidate("product", std::move(made));
 }
 
+/// A call over one block, A before B before Y: scratch is laid out by address, so operands of their
+/// own would get other values of the trial's pattern in each run.
+GemmForward call_over_one_block(FakeCuda& fake, std::int64_t m, std::int64_t n, std::int64_t k) {
+  constexpr std::int64_t kFloats = 64;  // that stand between two 256-byte aligned addresses
+  const auto room = [](std::int64_t count) { return (count + kFloats) / kFloats * kFloats; };
+  const std::int64_t b = room(m * k);
+  const std::int64_t y = b + room(k * n);
+  const auto bytes = static_cast<std::size_t>(y + room(m * n)) * sizeof(float);
+  auto* const block = static_cast<float*>(fake.operand(bytes));
+  const Result<GemmPlan> plan = plan_forward({.A = make_tensor_2d(block, {m, k}),
+                                              .B = make_tensor_2d(block + b, {k, n}),
+                                              .Y = make_tensor_2d(block + y, {m, n})});
+  REQUIRE_MESSAGE(plan.ok(), plan.status().to_string());
+  return plan->forward();
+}
+
 TEST_CASE("operands rounded to TF32 are told from f32 sums in another order") {
   for (const std::int64_t k : {64, 256, 1024}) {
     for (const auto& size : {std::array{1, 8}, {3, 5}, {16, 64}}) {
@@ -174,8 +190,7 @@ TEST_CASE("operands rounded to TF32 are told from f32 sums in another order") {
       CAPTURE(size[0]);
       CAPTURE(size[1]);
       FakeCuda fake;
-      const Layer layer(fake, size[0], size[1], k);
-      const GemmForward call = layer.plan().forward();
+      const GemmForward call = call_over_one_block(fake, size[0], size[1], k);
       const Candidate fallback = product(fake, call, Sum::Ascending, keep);
       const detail::ScratchLayout layout(Task{"t", {fallback}});
       detail::Trial trial(FakeCuda::api(), fake.make_stream(), layout,
