@@ -39,6 +39,18 @@ Status Executable::wait() noexcept {
   return impl_ != nullptr ? impl_->wait() : moved_from();
 }
 
+Status Executable::rebind(std::span<const Rebinding>) noexcept {
+  return {StatusCode::Unsupported, "not yet"};
+}
+
+Result<Executable> Executable::clone(std::span<const Rebinding>) const noexcept {
+  return Status(StatusCode::Unsupported, "not yet");
+}
+
+const std::vector<BoundOperand>& Executable::operands() const noexcept {
+  return kMovedFrom.operands;
+}
+
 const std::string& Executable::explain() const noexcept {
   return impl_ != nullptr ? impl_->info().explain : kMovedFrom.explain;
 }

@@ -3,6 +3,7 @@
 #include "ai/activation.hpp"
 #include "ai/backend.hpp"
 #include "ai/capture.hpp"
+#include "ai/direct.hpp"
 #include "ai/executable.hpp"
 #include "ai/gemm.hpp"
 #include "ai/memory.hpp"

@@ -1,12 +1,15 @@
 #pragma once
 
 #include <cstddef>
+#include <initializer_list>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "ai/status.hpp"
 #include "ai/step.hpp"
+#include "ai/tensor.hpp"
 
 namespace ai {
 
@@ -18,6 +21,22 @@ struct Node {
   std::string name;             ///< the step it came from
   std::string kind;             ///< "kernel", "memset", "memcpy", "host", ...
   std::vector<int> depends_on;  ///< indices into nodes()
+};
+
+/// An operand of an executable, over the memory that the next launch uses.
+struct BoundOperand {
+  std::string item;  ///< the plan or step, e.g. "forward Y[64,10]", "step 'loss'"
+  std::string name;  ///< "A", "gBias", "read 0", ...
+  Tensor tensor;
+};
+
+/// Operands that move to other memory, with their shapes and strides.
+struct Rebinding {
+  const void* from = nullptr;  ///< where they are now (an operand's `tensor.data`)
+  void* to = nullptr;          ///< where they are to be
+  /// 0: the operands that begin at `from`. Else all that begin in [from, from + bytes), each at its
+  /// distance from `from`; one that reaches beyond is Invalid.
+  std::size_t bytes = 0;
 };
 
 /// A captured program over fixed pointers. Owns everything its nodes point to except the caller's
@@ -46,6 +65,33 @@ class Executable {
   /// Blocks until the last launch (or enqueue) has finished; reports what went wrong on the device.
   /// Ok if nothing was launched.
   [[nodiscard]] Status wait() noexcept;
+
+  /// Moves operands to other memory for all launches to come; launches already enqueued keep the
+  /// old. The program is recorded again with the same candidates (user steps' functions run again)
+  /// and the executable is updated in place: microseconds, no tuning, no waiting. A step whose
+  /// candidate cannot serve the new pointers (less aligned, other operands in one place) is planned
+  /// anew, and a graph that cannot be updated is instantiated anew, once; both cost what a capture
+  /// without tuning costs and wait for the last launch. All or nothing: after an error the
+  /// executable is what it was. Errors: Invalid (`from` is no operand, null), those of plan_forward
+  /// and plan_backward over the new pointers (Overlap, ...), those of capture. Not in use by
+  /// another thread meanwhile. Contents are not copied.
+  [[nodiscard]] Status rebind(std::span<const Rebinding> moves) noexcept;
+  [[nodiscard]] Status rebind(std::initializer_list<Rebinding> moves) noexcept {
+    return rebind(std::span<const Rebinding>(moves.begin(), moves.size()));
+  }
+
+  /// An executable of its own for the same program with `moves` applied: same candidates, own
+  /// workspace, nothing shared, so that both may be used at once (where they write different
+  /// memory). No tuning. This executable stays as it is. Errors as for rebind.
+  [[nodiscard]] Result<Executable> clone(std::span<const Rebinding> moves) const noexcept;
+  [[nodiscard]] Result<Executable> clone(
+      std::initializer_list<Rebinding> moves = {}) const noexcept {
+    return clone(std::span<const Rebinding>(moves.begin(), moves.size()));
+  }
+
+  /// What the next launch reads and writes outside the library, in program order. Valid until the
+  /// next rebind.
+  [[nodiscard]] const std::vector<BoundOperand>& operands() const noexcept;
 
   /// For each choice: the candidate, its time, the runner-up, and why the others were not taken.
   [[nodiscard]] const std::string& explain() const noexcept;

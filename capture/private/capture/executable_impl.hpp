@@ -14,6 +14,7 @@ struct ExecutableInfo {
   Target target = Target::CUDA;
   std::size_t workspace_bytes = 0;
   std::vector<Node> nodes = {};
+  std::vector<BoundOperand> operands = {};
   std::string explain = {};
   std::string dot = {};
 };

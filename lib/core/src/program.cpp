@@ -69,6 +69,14 @@ Status Program::add(UserStep step) noexcept try {
   return {StatusCode::OutOfMemory, {}};
 }
 
+Status Program::copy_in(const Tensor&, const Tensor&) noexcept {
+  return {StatusCode::Unsupported, "not yet"};
+}
+
+Status Program::copy_out(const Tensor&, const Tensor&) noexcept {
+  return {StatusCode::Unsupported, "not yet"};
+}
+
 Result<Tensor> Program::temporary(const TensorDesc& desc, Device device, int device_index) noexcept
     try {
   AI_RETURN_IF_ERROR(program_rules::temporary(desc));

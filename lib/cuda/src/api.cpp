@@ -25,6 +25,7 @@ const Api& runtime_api() noexcept {
       .free_async = &::cudaFreeAsync,
       .mem_get_info = &::cudaMemGetInfo,
       .memcpy_async = &::cudaMemcpyAsync,
+      .memcpy_2d_async = &::cudaMemcpy2DAsync,
       .memset_async = &::cudaMemsetAsync,
       .memset_2d_async = &::cudaMemset2DAsync,
 
@@ -32,6 +33,9 @@ const Api& runtime_api() noexcept {
       .stream_destroy = &::cudaStreamDestroy,
       .stream_synchronize = &::cudaStreamSynchronize,
       .stream_is_capturing = &::cudaStreamIsCapturing,
+      .stream_get_id = &::cudaStreamGetId,
+      .stream_get_device = &::cudaStreamGetDevice,
+      .stream_wait_event = &::cudaStreamWaitEvent,
       .launch_host_func = &::cudaLaunchHostFunc,
       .event_create_with_flags = &::cudaEventCreateWithFlags,
       .event_destroy = &::cudaEventDestroy,
@@ -43,6 +47,7 @@ const Api& runtime_api() noexcept {
       .stream_begin_capture = &::cudaStreamBeginCapture,
       .stream_begin_capture_to_graph = &::cudaStreamBeginCaptureToGraph,
       .stream_get_capture_info = &::cudaStreamGetCaptureInfo,
+      .stream_update_capture_dependencies = &::cudaStreamUpdateCaptureDependencies,
       .stream_end_capture = &::cudaStreamEndCapture,
 
       .graph_create = &::cudaGraphCreate,
@@ -54,6 +59,7 @@ const Api& runtime_api() noexcept {
       .graph_upload = &::cudaGraphUpload,
       .graph_launch = &::cudaGraphLaunch,
       .graph_node_set_enabled = &::cudaGraphNodeSetEnabled,
+      .graph_exec_update = &::cudaGraphExecUpdate,
       .graph_exec_destroy = &::cudaGraphExecDestroy,
       .user_object_create = &::cudaUserObjectCreate,
       .user_object_release = &::cudaUserObjectRelease,

@@ -37,9 +37,16 @@ struct UserStep {
   std::function<Status(const StepContext&)> host = {};
 };
 
-/// An ordered list of plans and user steps over one device's tensors. Later items see what earlier
-/// ones wrote; items that share no written memory may run at the same time. A value: owns no device
-/// memory, may be copied, and may die before the first launch.
+/// A copy between host memory and the program's device, or within one of them. See
+/// Program::copy_in.
+struct CopyStep {
+  Tensor from = {};
+  Tensor to = {};
+};
+
+/// An ordered list of plans, copies and user steps over one device's tensors. Later items see what
+/// earlier ones wrote; items that share no written memory may run at the same time. A value: owns
+/// no device memory, may be copied, and may die before the first launch.
 class Program {
  public:
   /// Appends an item after checking it against the earlier ones: one device throughout
@@ -50,6 +57,17 @@ class Program {
   /// (any dtype).
   [[nodiscard]] Status add(UserStep step) noexcept;
 
+  /// Appends a copy of `host` (Device::CPU) to `device`, an input that arrives with each launch.
+  /// The replay reads the host ADDRESS: it takes what lies there when the copy runs, not what lay
+  /// there at capture or at launch. So change `host` only before launch or after wait(), and keep
+  /// it alive as long as the executable. On the CUDA target it must be pinned (cudaHostAlloc,
+  /// cudaHostRegister; else DeviceMismatch at capture). Same dtype (any) and shape, strides free;
+  /// the program's rules for items apply, its device is that of `device`. In a program over
+  /// Device::CPU tensors both are ordinary host memory. Errors name `host` or `device`.
+  [[nodiscard]] Status copy_in(const Tensor& host, const Tensor& device) noexcept;
+  /// Likewise from `device` to `host`, an output: complete once wait() has returned.
+  [[nodiscard]] Status copy_out(const Tensor& device, const Tensor& host) noexcept;
+
   /// Storage of the library's own for a value that nobody outside reads: `desc` with shape
   /// {rows, cols} or {count}, packed. The tensor's `data` is a placeholder, only good for operands
   /// of this program's items; steps get the real address. Its contents do not survive from one
@@ -57,7 +75,7 @@ class Program {
   [[nodiscard]] Result<Tensor> temporary(const TensorDesc& desc, Device device = Device::CUDA,
                                          int device_index = 0) noexcept;
 
-  using Item = std::variant<GemmPlan, UserStep>;
+  using Item = std::variant<GemmPlan, UserStep, CopyStep>;
   [[nodiscard]] const std::vector<Item>& items() const noexcept { return items_; }
   [[nodiscard]] bool empty() const noexcept { return items_.empty(); }
   /// The device of the first item. Precondition: !empty().

@@ -35,6 +35,7 @@ struct Api {
   decltype(&::cudaFreeAsync) free_async;
   decltype(&::cudaMemGetInfo) mem_get_info;
   decltype(&::cudaMemcpyAsync) memcpy_async;
+  decltype(&::cudaMemcpy2DAsync) memcpy_2d_async;
   decltype(&::cudaMemsetAsync) memset_async;
   decltype(&::cudaMemset2DAsync) memset_2d_async;
 
@@ -43,6 +44,9 @@ struct Api {
   decltype(&::cudaStreamDestroy) stream_destroy;
   decltype(&::cudaStreamSynchronize) stream_synchronize;
   decltype(&::cudaStreamIsCapturing) stream_is_capturing;
+  decltype(&::cudaStreamGetId) stream_get_id;
+  decltype(&::cudaStreamGetDevice) stream_get_device;
+  decltype(&::cudaStreamWaitEvent) stream_wait_event;
   decltype(&::cudaLaunchHostFunc) launch_host_func;
   decltype(&::cudaEventCreateWithFlags) event_create_with_flags;
   decltype(&::cudaEventDestroy) event_destroy;
@@ -55,6 +59,7 @@ struct Api {
   decltype(&::cudaStreamBeginCapture) stream_begin_capture;
   decltype(&::cudaStreamBeginCaptureToGraph) stream_begin_capture_to_graph;
   decltype(&::cudaStreamGetCaptureInfo) stream_get_capture_info;
+  decltype(&::cudaStreamUpdateCaptureDependencies) stream_update_capture_dependencies;
   decltype(&::cudaStreamEndCapture) stream_end_capture;
 
   // graphs
@@ -67,6 +72,7 @@ struct Api {
   decltype(&::cudaGraphUpload) graph_upload;
   decltype(&::cudaGraphLaunch) graph_launch;
   decltype(&::cudaGraphNodeSetEnabled) graph_node_set_enabled;
+  decltype(&::cudaGraphExecUpdate) graph_exec_update;
   decltype(&::cudaGraphExecDestroy) graph_exec_destroy;
   cudaError_t (*user_object_create)(cudaUserObject_t*, void*, cudaHostFn_t, unsigned, unsigned);
   decltype(&::cudaUserObjectRelease) user_object_release;

@@ -1,0 +1,66 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "ai/gemm.hpp"
+#include "ai/status.hpp"
+#include "ai/step.hpp"
+
+/// The direct path: a call is validated and enqueued at once, without a program or a graph of the
+/// library's. For calls that come once, whose operands move, or that the caller captures.
+///
+/// What was planned for a problem (shapes, leading dimensions, attributes, alignments of the
+/// pointers) is kept and serves every later call that poses it, whatever its pointers; a call then
+/// costs little more than the launches of its kernels. The first call for a problem loads
+/// libraries and kernels and may wait for the device. Candidates are chosen as by capture with
+/// Tuning::Off, and results are bitwise those of a replay of such a capture.
+///
+/// Scratch comes from one block a stream, which is kept. Any number of threads may call at once,
+/// on one stream or on several; a stream may be destroyed as soon as the caller has no more use for
+/// it.
+///
+/// A stream that is being captured by the caller is recorded into, and that capture is left intact.
+/// Candidates without scratch are preferred there, so that bits may differ from those outside;
+/// where scratch cannot be avoided (gZ of a backward call with an activation) the caller's graph
+/// retains a block of its own, which makes its launches dearer (docs/results/gpu-tests.md).
+///
+/// On Device::CPU tensors the call is done when it returns, in double precision, and `stream` is
+/// ignored: a reference, not a quick road.
+///
+/// Errors: those of plan_forward and plan_backward; DeviceMismatch (a pointer or the stream that
+/// belongs elsewhere); OutOfMemory; Unsupported (no GPU, no driver, library missing);
+/// CaptureActive (the legacy stream while a blocking stream is being captured); CudaError. After
+/// a CUDA error some of the outputs may have been written.
+namespace ai::gemm {
+
+/// `stream` null: the legacy default stream. Operands must stay alive until the work is done.
+[[nodiscard]] Status forward(const GemmForward& call, Stream stream) noexcept;
+[[nodiscard]] Status backward(const GemmBackward& call, Stream stream) noexcept;
+
+/// The same with the operands one by one; null: absent. With beta != 0, C is what Y holds, as in
+/// BLAS: Y = act(alpha * op(A) op(B) + beta * Y + bias).
+[[nodiscard]] Status forward(const Tensor& A, const Tensor& B, const Tensor* bias, const Tensor& Y,
+                             const GemmAttrs& attrs, Stream stream,
+                             const Tensor* Z = nullptr) noexcept;
+/// The same with the operands one by one; null: absent. Gradients replace what their tensors hold.
+[[nodiscard]] Status backward(const Tensor& A, const Tensor& B, const Tensor* C, const Tensor& gY,
+                              const Tensor* Z, const Tensor* gA, const Tensor* gB, const Tensor* gC,
+                              const Tensor* gBias, const GemmAttrs& attrs, Stream stream) noexcept;
+
+/// What the direct path keeps, in this process.
+struct PlanCacheInfo {
+  std::size_t plans = 0;           ///< problems planned and kept
+  std::size_t limit = 0;           ///< how many at most; the one longest unused goes first
+  std::uint64_t planned = 0;       ///< problems planned so far, kept or not
+  std::size_t scratch_blocks = 0;  ///< streams with scratch
+  std::size_t scratch_bytes = 0;   ///< device memory in them
+};
+[[nodiscard]] PlanCacheInfo plan_cache() noexcept;
+/// 1024 at first. 0: nothing is kept, every call plans.
+void set_plan_cache_limit(std::size_t plans) noexcept;
+/// Forgets every plan and gives scratch back behind the work that uses it. May be called at any
+/// time, also while other threads call.
+void clear_plan_cache() noexcept;
+
+}  // namespace ai::gemm
