@@ -72,7 +72,7 @@ struct Api {
   decltype(&::cudaGraphUpload) graph_upload;
   decltype(&::cudaGraphLaunch) graph_launch;
   decltype(&::cudaGraphNodeSetEnabled) graph_node_set_enabled;
-  decltype(&::cudaGraphExecUpdate) graph_exec_update;
+  cudaError_t (*graph_exec_update)(cudaGraphExec_t, cudaGraph_t, cudaGraphExecUpdateResultInfo*);
   decltype(&::cudaGraphExecDestroy) graph_exec_destroy;
   cudaError_t (*user_object_create)(cudaUserObject_t*, void*, cudaHostFn_t, unsigned, unsigned);
   decltype(&::cudaUserObjectRelease) user_object_release;
