@@ -17,30 +17,57 @@ std::string place_of(const cudaPointerAttributes& attributes) {
   }
 }
 
-Status check(const cuda::Api& api, const Program::Item& item, const NamedTensor& operand,
-             int device) {
-  const Tensor& tensor = operand.tensor;
-  if (range_of(tensor).empty() || symbolic::is_symbolic(tensor.data)) return {};
-  cudaPointerAttributes attributes{};
-  Status status = cuda::to_status(api, api.pointer_get_attributes(&attributes, tensor.data),
-                                  "cudaPointerGetAttributes");
-  if (!status.ok()) {
-    return {status.code(), operand.name + " of " + name_of(item) + ": " + status.message()};
-  }
+bool is_device_memory(const cudaPointerAttributes& attributes, int device) {
   const bool reachable =
       attributes.type == cudaMemoryTypeDevice || attributes.type == cudaMemoryTypeManaged;
-  if (reachable && attributes.device == device) return {};
-  return {StatusCode::DeviceMismatch, operand.name + " of " + name_of(item) + " points to " +
-                                          place_of(attributes) + ", expected memory of device " +
-                                          std::to_string(device)};
+  return reachable && attributes.device == device;
+}
+
+Status look_up(const cuda::Api& api, const void* data, cudaPointerAttributes& attributes) {
+  const Status status = cuda::to_status(api, api.pointer_get_attributes(&attributes, data),
+                                        "cudaPointerGetAttributes");
+  if (status.ok()) return status;
+  return {status.code(), "points to memory that could not be looked up: " + status.message()};
+}
+
+/// `range` is pinned from its first to its last byte: only such memory is read and written by the
+/// device itself, any other is staged by the driver.
+Status check_host(const cuda::Api& api, const MemoryRange& range) {
+  constexpr const char* kExpected =
+      ", expected pinned host memory (cudaHostAlloc, cudaHostRegister)";
+  cudaPointerAttributes attributes{};
+  AI_RETURN_IF_ERROR(look_up(api, reinterpret_cast<const void*>(range.begin), attributes));
+  if (attributes.type != cudaMemoryTypeHost) {
+    return {StatusCode::DeviceMismatch, "points to " + place_of(attributes) + kExpected};
+  }
+  AI_RETURN_IF_ERROR(look_up(api, reinterpret_cast<const void*>(range.end() - 1), attributes));
+  if (attributes.type != cudaMemoryTypeHost) {
+    return {StatusCode::DeviceMismatch,
+            "points to pinned host memory that ends before the tensor does" +
+                std::string(kExpected) + " throughout"};
+  }
+  return {};
 }
 
 }  // namespace
 
+Status check_pointer(const cuda::Api& api, const Tensor& tensor, int device) {
+  const MemoryRange range = range_of(tensor);
+  if (range.empty() || symbolic::is_symbolic(tensor.data)) return {};
+  if (tensor.device == Device::CPU) return check_host(api, range);
+  cudaPointerAttributes attributes{};
+  AI_RETURN_IF_ERROR(look_up(api, tensor.data, attributes));
+  if (is_device_memory(attributes, device)) return {};
+  return {StatusCode::DeviceMismatch, "points to " + place_of(attributes) +
+                                          ", expected memory of device " + std::to_string(device)};
+}
+
 Status check_pointers(const cuda::Api& api, const Program& program) {
   for (const Program::Item& item : program.items()) {
     for (const NamedTensor& operand : operands_of(item)) {
-      AI_RETURN_IF_ERROR(check(api, item, operand, program.device_index()));
+      const Status status = check_pointer(api, operand.tensor, program.device_index());
+      if (status.ok()) continue;
+      return {status.code(), operand.name + " of " + name_of(item) + " " + status.message()};
     }
   }
   return {};

@@ -19,8 +19,13 @@ namespace ai::detail {
 /// Ok if there is a driver and a device; else why not.
 [[nodiscard]] Status cuda_available(const cuda::Api& api);
 
-/// DeviceMismatch names the first operand that is read or written, is not empty, and lies elsewhere
-/// than in device or managed memory of the program's device.
+/// Whether `tensor` lies where it says: in device or managed memory of `device`, or (Device::CPU,
+/// the host side of a copy) in pinned host memory. DeviceMismatch otherwise; the message starts
+/// with "points to ...", for the operand's name to stand before it. Ok where it is empty or
+/// symbolic. May throw std::bad_alloc, as may the next.
+[[nodiscard]] Status check_pointer(const cuda::Api& api, const Tensor& tensor, int device);
+
+/// The same for every operand of `program`; names the first that lies elsewhere.
 [[nodiscard]] Status check_pointers(const cuda::Api& api, const Program& program);
 
 }  // namespace ai::detail
