@@ -108,11 +108,18 @@ void* FakeCuda::operand(std::size_t bytes, int on_device, cudaMemoryType type) {
   return allocate(bytes, on_device, type, false);
 }
 
-Stream FakeCuda::make_stream(unsigned flags) {
+FakeCuda::StreamState* FakeCuda::add_stream(unsigned flags) {
   auto made = std::make_unique<StreamState>();
   made->flags = flags;
+  made->id = next_stream_id_++;
+  made->device = device;
   StreamState* const handle = made.get();
   streams_[handle] = std::move(made);
+  return handle;
+}
+
+Stream FakeCuda::make_stream(unsigned flags) {
+  StreamState* const handle = add_stream(flags);
   callers_streams_.insert(handle);
   return reinterpret_cast<Stream>(handle);
 }

@@ -99,6 +99,8 @@ class FakeCuda {
   };
   struct StreamState {
     unsigned flags = 0;
+    unsigned long long id = 0;  // never that of another stream
+    int device = 0;
     cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
     Graph* graph = nullptr;
     std::vector<Node*> leaves;
@@ -124,6 +126,7 @@ class FakeCuda {
   cudaError_t enter(const char* function, bool has_slot = true);
   cudaError_t error(cudaError_t code);
   StreamState& state(cudaStream_t stream);
+  StreamState* add_stream(unsigned flags);
   void drop(UserObject* object, unsigned references);
   void drop_all(std::vector<UserObject*>& objects);
   void* allocate(std::size_t bytes, int on_device, cudaMemoryType type, bool pooled);
@@ -148,6 +151,7 @@ class FakeCuda {
   std::vector<std::vector<UserObject*>> in_flight_;  // of execs destroyed while in flight
   std::vector<std::function<void()>> held_;          // host functions behind held launches
   StreamState default_stream_;
+  unsigned long long next_stream_id_ = 1000;  // below: the default streams of the devices
   double microseconds_ = 0;
   bool holding_ = false;
   bool in_callback_ = false;

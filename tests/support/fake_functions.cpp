@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <string>
 #include <utility>
@@ -112,6 +113,20 @@ struct FakeRuntime {
     if (const cudaError_t e = fake().enter("memcpy_async")) return e;
     return fake().work(stream, cudaGraphNodeTypeMemcpy, 0, [=] { std::memmove(to, from, bytes); });
   }
+  static cudaError_t memcpy_2d_async(void* to, std::size_t to_pitch, const void* from,
+                                     std::size_t from_pitch, std::size_t width, std::size_t rows,
+                                     cudaMemcpyKind, cudaStream_t stream) {
+    if (const cudaError_t e = fake().enter("memcpy_2d_async")) return e;
+    if (std::min(to_pitch, from_pitch) < width || std::max(to_pitch, from_pitch) > INT32_MAX) {
+      return fake().error(cudaErrorInvalidPitchValue);
+    }
+    return fake().work(stream, cudaGraphNodeTypeMemcpy, 0, [=] {
+      for (std::size_t r = 0; r < rows; ++r) {
+        std::memmove(static_cast<char*>(to) + r * to_pitch,
+                     static_cast<const char*>(from) + r * from_pitch, width);
+      }
+    });
+  }
   static cudaError_t memset_async(void* to, int value, std::size_t bytes, cudaStream_t stream) {
     if (const cudaError_t e = fake().enter("memset_async")) return e;
     return fake().work(stream, cudaGraphNodeTypeMemset, 0, [=] { std::memset(to, value, bytes); });
@@ -129,11 +144,7 @@ struct FakeRuntime {
 
   static cudaError_t stream_create_with_flags(cudaStream_t* out, unsigned flags) {
     if (const cudaError_t e = fake().enter("stream_create_with_flags")) return e;
-    auto made = std::make_unique<FakeCuda::StreamState>();
-    made->flags = flags;
-    auto* const handle = made.get();
-    fake().streams_[handle] = std::move(made);
-    *out = reinterpret_cast<cudaStream_t>(handle);
+    *out = reinterpret_cast<cudaStream_t>(fake().add_stream(flags));
     return cudaSuccess;
   }
   static cudaError_t stream_destroy(cudaStream_t stream) {
@@ -163,6 +174,36 @@ struct FakeRuntime {
     }
     *out = fake().state(stream).status;
     return cudaSuccess;
+  }
+  static cudaError_t stream_get_id(cudaStream_t stream, unsigned long long* out) {
+    if (const cudaError_t e = fake().enter("stream_get_id")) return e;
+    const FakeCuda::StreamState& s = fake().state(stream);
+    if (s.status != cudaStreamCaptureStatusNone) {
+      fake().invalidate(stream);
+      return fake().error(cudaErrorStreamCaptureUnsupported);
+    }
+    // The default streams, legacy and per-thread, are others on each device.
+    const auto handle = reinterpret_cast<std::uintptr_t>(stream);
+    const auto of_device = static_cast<unsigned long long>(2 * fake().device);
+    *out = handle > 2 ? s.id : of_device + (handle == 2 ? 2 : 1);
+    return cudaSuccess;
+  }
+  static cudaError_t stream_get_device(cudaStream_t stream, int* out) {
+    if (const cudaError_t e = fake().enter("stream_get_device")) return e;
+    const bool is_default = reinterpret_cast<std::uintptr_t>(stream) <= 2;
+    *out = is_default ? fake().device : fake().state(stream).device;
+    return cudaSuccess;
+  }
+  /// Work is over when it has been enqueued, so nothing is left to wait for. No event of the fake
+  /// is part of a capture.
+  static cudaError_t stream_wait_event(cudaStream_t stream, cudaEvent_t event, unsigned) {
+    if (const cudaError_t e = fake().enter("stream_wait_event")) return e;
+    if (!fake().events_.contains(reinterpret_cast<FakeCuda::Event*>(event))) {
+      fake().broken_rules_.emplace_back("an event that does not exist was waited for");
+    }
+    if (fake().state(stream).status == cudaStreamCaptureStatusNone) return cudaSuccess;
+    fake().invalidate(stream);
+    return fake().error(cudaErrorStreamCaptureIsolation);
   }
   static cudaError_t event_create_with_flags(cudaEvent_t* out, unsigned) {
     if (const cudaError_t e = fake().enter("event_create_with_flags")) return e;
@@ -216,12 +257,16 @@ const cuda::Api& FakeCuda::api() {
     GE_FAKE(free_async);
     GE_FAKE(mem_get_info);
     GE_FAKE(memcpy_async);
+    GE_FAKE(memcpy_2d_async);
     GE_FAKE(memset_async);
     GE_FAKE(memset_2d_async);
     GE_FAKE(stream_create_with_flags);
     GE_FAKE(stream_destroy);
     GE_FAKE(stream_synchronize);
     GE_FAKE(stream_is_capturing);
+    GE_FAKE(stream_get_id);
+    GE_FAKE(stream_get_device);
+    GE_FAKE(stream_wait_event);
     GE_FAKE(event_create_with_flags);
     GE_FAKE(event_destroy);
     GE_FAKE(event_record);
