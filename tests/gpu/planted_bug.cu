@@ -1,28 +1,86 @@
-// Not a test of the library: a program that is wrong on purpose. A sanitizer whose clean report is
-// to mean anything must find this first.
+// Not a test of the library: programs that are wrong on purpose, one for each tool of
+// compute-sanitizer. A tool whose clean report is to mean anything must find its own first.
+//   planted_bug memcheck|racecheck|synccheck|initcheck   exit code: 0 it ran, 77 no GPU, 2 usage
 #include <cuda_runtime.h>
 
 #include <cstdio>
+#include <cstring>
 
+// Where the library's kernels are, so that a filter by name which finds these finds those.
+namespace ai::kernels {
 namespace {
 
-// Writes one element past the end of a buffer of `count`.
+constexpr int kThreads = 64;  // two warps
+
+/// Writes one element past the end of a buffer of `count`.
 __global__ void write_past_end(float* data, int count) {
   const int i = static_cast<int>(threadIdx.x);
   if (i <= count) data[i] = 1.0F;
 }
 
-}  // namespace
+/// Each warp reads what the other one writes, and no barrier is in between.
+__global__ void race(float* out) {
+  __shared__ float values[kThreads];
+  const unsigned i = threadIdx.x;
+  values[i] = static_cast<float>(i);
+  out[i] = values[(i + kThreads / 2) % kThreads];
+}
 
-int main() {
-  constexpr int kCount = 100;
-  float* data = nullptr;
-  if (cudaMalloc(&data, kCount * sizeof(float)) != cudaSuccess) {
+/// A part of the second warp does not come to the barrier.
+__global__ void diverge(float* out, unsigned coming) {
+  __shared__ float values[kThreads];
+  const unsigned i = threadIdx.x;
+  values[i] = static_cast<float>(i);
+  if (i < coming) {
+    __syncthreads();
+    out[i] = values[coming - 1 - i];
+  }
+}
+
+/// Copies what nobody has written.
+__global__ void read_unwritten(const float* unwritten, float* out) {
+  out[threadIdx.x] = unwritten[threadIdx.x];
+}
+
+cudaError_t run(const char* bug) {
+  constexpr int kCount = 50;  // of the buffer that is left; 256 bytes hold 64
+  float* out = nullptr;
+  float* unwritten = nullptr;
+  cudaError_t error = cudaMalloc(&out, kThreads * sizeof(float));
+  if (error == cudaSuccess) error = cudaMalloc(&unwritten, kCount * sizeof(float));
+  if (error != cudaSuccess) return error;
+  if (std::strcmp(bug, "memcheck") == 0) {
+    write_past_end<<<1, kThreads>>>(unwritten, kCount);
+  } else if (std::strcmp(bug, "racecheck") == 0) {
+    race<<<1, kThreads>>>(out);
+  } else if (std::strcmp(bug, "synccheck") == 0) {
+    diverge<<<1, kThreads>>>(out, kThreads - 24);
+  } else {
+    read_unwritten<<<1, kCount>>>(unwritten, out);
+  }
+  // A tool that stops the kernel makes these fail: the error that it reports is the result.
+  (void)cudaDeviceSynchronize();
+  (void)cudaFree(unwritten);
+  (void)cudaFree(out);
+  return cudaSuccess;
+}
+
+}  // namespace
+}  // namespace ai::kernels
+
+int main(int argc, char** argv) {
+  const char* const bug = argc == 2 ? argv[1] : "";
+  bool known = false;
+  for (const char* name : {"memcheck", "racecheck", "synccheck", "initcheck"}) {
+    known = known || std::strcmp(bug, name) == 0;
+  }
+  if (!known) {
+    std::fprintf(stderr, "usage: planted_bug memcheck|racecheck|synccheck|initcheck\n");
+    return 2;
+  }
+  if (ai::kernels::run(bug) != cudaSuccess) {
     std::puts("skipped: no usable GPU");
     return 77;
   }
-  write_past_end<<<1, 128>>>(data, kCount);
-  (void)cudaDeviceSynchronize();
-  (void)cudaFree(data);
-  std::puts("wrote past the end of a buffer");
+  std::printf("ran the bug for %s\n", bug);
 }
