@@ -7,36 +7,13 @@
 
 #include "activation_oracle.hpp"
 #include "ai/gemm.hpp"
+#include "oracle_product.hpp"
 
 /// Forward and backward in f64 over host memory, written from the formulas alone. Tensors are those
 /// of an ai::GemmForward or ai::GemmBackward whose data lies in host memory; sizes and kinds are
 /// read from their shapes, not from a plan. Outputs are not touched; old gradients (Accumulate) are
 /// read, so ask before the run.
 namespace oracle {
-
-/// One element: a sum of `length` terms whose absolute values sum to `terms`, and what is owed on
-/// top of the sum's own rounding (activations).
-struct Expected {
-  double value = 0;
-  double terms = 0;
-  std::int64_t length = 0;
-  double extra = 0;
-
-  /// An f32 sum in any sensible order (blocks, trees, fused multiply-add) strays from the exact one
-  /// like a random walk, by about sqrt(length) roundings of partial sums: 2 sqrt(length) + 8 leaves
-  /// room. The worst case, length, would let TF32 pass.
-  [[nodiscard]] double tolerance() const {
-    return (2 * std::sqrt(static_cast<double>(length)) + 8) * kEps * terms + extra;
-  }
-  void add(double term) {
-    value += term;
-    terms += std::abs(term);
-    ++length;
-  }
-};
-
-/// Row-major, packed, of the shape the tensor is stored in.
-using Table = std::vector<Expected>;
 
 struct Forward {
   Table z;
@@ -107,13 +84,20 @@ struct Sizes {
   const Sizes size = sizes_of(call.A, call.B, attrs);
   const auto alpha = static_cast<double>(attrs.alpha);
   const auto beta = static_cast<double>(attrs.beta);
+  const Table sums = sums_of_products(
+      size.m, size.n, alpha != 0 ? size.k : 0,
+      [&](std::int64_t m, std::int64_t k) {
+        return Factor{element(call.A, m, k, attrs.trans_a), 0};
+      },
+      [&](std::int64_t k, std::int64_t n) {
+        return Factor{element(call.B, k, n, attrs.trans_b), 0};
+      });
   Forward out;
+  out.z.reserve(sums.size());
+  out.y.reserve(sums.size());
   for (std::int64_t m = 0; m < size.m; ++m) {
     for (std::int64_t n = 0; n < size.n; ++n) {
-      Expected sum;
-      for (std::int64_t k = 0; alpha != 0 && k < size.k; ++k) {
-        sum.add(element(call.A, m, k, attrs.trans_a) * element(call.B, k, n, attrs.trans_b));
-      }
+      const Expected& sum = sums[static_cast<std::size_t>(m * size.n + n)];
       Expected z = sum;
       z.value *= alpha;
       z.terms *= std::abs(alpha);
@@ -169,46 +153,48 @@ struct Sizes {
   const auto gz_at = [&](std::int64_t m, std::int64_t n) -> const Expected& {
     return gz[static_cast<std::size_t>(m * size.n + n)];
   };
-  const auto add_product = [](Expected& sum, const Expected& g, double factor) {
-    sum.add(g.value * factor);
-    sum.extra += g.extra * std::abs(factor);
+  const auto factor = [&](std::int64_t m, std::int64_t n) {
+    return Factor{gz_at(m, n).value, gz_at(m, n).extra};
+  };
+  const auto a_at = [&](std::int64_t m, std::int64_t k) {
+    return Factor{element(call.A, m, k, attrs.trans_a), 0};
+  };
+  const auto b_at = [&](std::int64_t k, std::int64_t n) {
+    return Factor{element(call.B, k, n, attrs.trans_b), 0};
+  };
+  // `sums` is a packed matrix of `cols` columns; the gradient is stored like it or transposed.
+  const auto stored = [&](const Table& sums, std::int64_t cols, bool transposed,
+                          const ai::Gradient& gradient) {
+    const ai::Extents& shape = gradient.tensor.desc.shape;
+    const bool adds = gradient.mode == ai::GradMode::Accumulate;
+    Table out;
+    out.reserve(sums.size());
+    for (std::int64_t r = 0; r < shape[0]; ++r) {
+      for (std::int64_t c = 0; c < shape[1]; ++c) {
+        const std::int64_t at = transposed ? c * cols + r : r * cols + c;
+        out.push_back(finish(sums[static_cast<std::size_t>(at)], alpha, gradient,
+                             adds ? element(gradient.tensor, r, c) : 0));
+      }
+    }
+    return out;
   };
   Backward out;
   if (call.gA) {
-    const ai::Tensor& ga = call.gA->tensor;
-    for (std::int64_t r = 0; r < ga.desc.shape[0]; ++r) {
-      for (std::int64_t c = 0; c < ga.desc.shape[1]; ++c) {
-        const std::int64_t m = attrs.trans_a ? c : r;
-        const std::int64_t k = attrs.trans_a ? r : c;
-        Expected sum;
-        for (std::int64_t n = 0; alpha != 0 && n < size.n; ++n) {
-          add_product(sum, gz_at(m, n), element(call.B, k, n, attrs.trans_b));
-        }
-        const bool adds = call.gA->mode == ai::GradMode::Accumulate;
-        out.ga.push_back(finish(sum, alpha, *call.gA, adds ? element(ga, r, c) : 0));
-      }
-    }
+    const Table sums = sums_of_products(size.m, size.k, alpha != 0 ? size.n : 0, factor,
+                                        [&](std::int64_t n, std::int64_t k) { return b_at(k, n); });
+    out.ga = stored(sums, size.k, attrs.trans_a, *call.gA);
   }
   if (call.gB) {
-    const ai::Tensor& gb = call.gB->tensor;
-    for (std::int64_t r = 0; r < gb.desc.shape[0]; ++r) {
-      for (std::int64_t c = 0; c < gb.desc.shape[1]; ++c) {
-        const std::int64_t k = attrs.trans_b ? c : r;
-        const std::int64_t n = attrs.trans_b ? r : c;
-        Expected sum;
-        for (std::int64_t m = 0; alpha != 0 && m < size.m; ++m) {
-          add_product(sum, gz_at(m, n), element(call.A, m, k, attrs.trans_a));
-        }
-        const bool adds = call.gB->mode == ai::GradMode::Accumulate;
-        out.gb.push_back(finish(sum, alpha, *call.gB, adds ? element(gb, r, c) : 0));
-      }
-    }
+    const Table sums = sums_of_products(
+        size.k, size.n, alpha != 0 ? size.m : 0,
+        [&](std::int64_t k, std::int64_t m) { return a_at(m, k); }, factor);
+    out.gb = stored(sums, size.n, attrs.trans_b, *call.gB);
   }
   if (call.gC) {
     for (std::int64_t m = 0; m < size.m; ++m) {
       for (std::int64_t n = 0; n < size.n; ++n) {
         Expected sum;
-        if (beta != 0) add_product(sum, gz_at(m, n), 1);
+        if (beta != 0) sum = gz_at(m, n);
         const bool adds = call.gC->mode == ai::GradMode::Accumulate;
         out.gc.push_back(finish(sum, beta, *call.gC, adds ? element(call.gC->tensor, m, n) : 0));
       }
@@ -220,7 +206,9 @@ struct Sizes {
     for (std::int64_t m = 0; m < size.m; ++m) {
       for (std::int64_t n = 0; n < size.n; ++n) {
         const std::int64_t i = bias_index(gbias, size.m, size.n, m, n);
-        add_product(out.gbias[static_cast<std::size_t>(i)], gz_at(m, n), 1);
+        Expected& sum = out.gbias[static_cast<std::size_t>(i)];
+        sum.add(gz_at(m, n).value);
+        sum.extra += gz_at(m, n).extra;
       }
     }
     for (std::size_t i = 0; i < out.gbias.size(); ++i) {
