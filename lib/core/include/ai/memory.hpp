@@ -50,6 +50,10 @@ class AddressMap {
  public:
   /// Maps [from, from + bytes) to `to`. Entries must not overlap. May throw std::bad_alloc.
   void add(std::uintptr_t from, std::size_t bytes, void* to);
+  /// Points the `entry`-th mapping, in ascending order of their addresses, to `to` from now on.
+  void retarget(std::size_t entry, void* to) noexcept {
+    entries_[entry].to = reinterpret_cast<std::uintptr_t>(to);
+  }
   [[nodiscard]] void* operator()(const void* address) const noexcept;
   /// The same tensor over the mapped address.
   [[nodiscard]] Tensor operator()(const Tensor& tensor) const noexcept;

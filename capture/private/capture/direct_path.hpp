@@ -1,0 +1,49 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+
+#include "ai/backend.hpp"
+#include "ai/direct.hpp"
+#include "capture/direct_plan.hpp"
+#include "capture/plan_cache.hpp"
+#include "capture/stream_scratch.hpp"
+#include "cuda/api.hpp"
+
+namespace ai::detail {
+
+/// The direct path on the CUDA target, over any runtime and backend. Thread-safe.
+class DirectPath {
+ public:
+  using MakeBackend = std::unique_ptr<Backend> (*)(int device);
+
+  DirectPath(const cuda::Api& api, MakeBackend make_backend) noexcept
+      : api_(api), make_backend_(make_backend), scratch_(api) {}
+
+  /// ai::gemm::forward and backward for tensors on Device::CUDA. May throw std::bad_alloc.
+  [[nodiscard]] Status run(const DirectCall& call, Stream stream);
+
+  [[nodiscard]] gemm::PlanCacheInfo info() const;
+  void set_limit(std::size_t plans) { plans_.set_limit(plans); }
+  void clear();
+
+ private:
+  using Plans = PlanCache<DirectKey, DirectPlan, DirectKeyHash>;
+
+  [[nodiscard]] Result<std::shared_ptr<DirectPlan>> find(const DirectCall& call);
+  [[nodiscard]] Result<std::shared_ptr<DirectPlan>> make(const DirectCall& call);
+  [[nodiscard]] Status check_operands(const DirectPlan& plan, const DirectCall& call) const;
+  [[nodiscard]] Status run_eager(const DirectPlan& plan, const DirectCall& call, Stream stream);
+  [[nodiscard]] Status run_captured(DirectPlan& plan, const DirectCall& call, Stream stream);
+  [[nodiscard]] Status explained(Status status, int device, Stream stream) const;
+
+  const cuda::Api& api_;
+  const MakeBackend make_backend_;
+  Plans plans_{1024};
+  std::atomic<std::uint64_t> planned_{0};
+  std::atomic<std::uint64_t> epoch_{1};  // of what threads know of pointers; clear() begins another
+  StreamScratch scratch_;
+};
+
+}  // namespace ai::detail

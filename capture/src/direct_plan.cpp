@@ -1,0 +1,174 @@
+#include "capture/direct_plan.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include "ai/program.hpp"
+#include "capture/choice.hpp"
+#include "capture/lowering.hpp"
+
+namespace ai::detail {
+namespace {
+
+// Where operands stand in for others: addresses as a GPU could have them, since libraries look at
+// them when a call is tried out, and below those of scratch. Nothing ever uses memory there.
+constexpr std::uintptr_t kFirstPlace = std::uintptr_t{1} << 45;
+constexpr std::uintptr_t kEndOfPlaces = std::uintptr_t{1} << 46;
+constexpr std::uintptr_t kPlaceAlignment = 256;
+
+using Tensors = std::array<const Tensor*, DirectCall::kMostSlots>;
+
+const Tensor* given(const std::optional<Tensor>& operand) noexcept {
+  return operand ? &*operand : nullptr;
+}
+const Tensor* given(const std::optional<Gradient>& gradient) noexcept {
+  return gradient ? &gradient->tensor : nullptr;
+}
+
+/// A plan's operands, in the order of a call's slots.
+Tensors operands_by_slot(const GemmPlan& plan) noexcept {
+  if (plan.direction() == GemmPlan::Direction::Forward) {
+    const GemmForward& call = plan.forward();
+    return {&call.A, &call.B, given(call.C), given(call.bias), &call.Y, given(call.Z)};
+  }
+  const GemmBackward& call = plan.backward();
+  return {&call.A,        &call.B,        given(call.C),  &call.gY,         given(call.Z),
+          given(call.gA), given(call.gB), given(call.gC), given(call.gBias)};
+}
+
+bool needs_scratch(const Candidate& candidate) noexcept {
+  for (const std::shared_ptr<Step>& step : candidate.steps) {
+    for (const MemoryRange& range : step->writes()) {
+      const void* begin = reinterpret_cast<const void*>(range.begin);
+      if (!range.empty() && symbolic::is_symbolic(begin)) return true;
+    }
+  }
+  return false;
+}
+
+std::vector<LoweredTask> as_lowered(std::vector<Task> tasks) {
+  std::vector<LoweredTask> lowered;
+  for (Task& task : tasks) lowered.push_back({std::move(task), {}, false});
+  return lowered;
+}
+
+}  // namespace
+
+Result<std::shared_ptr<DirectPlan>> DirectPlan::make(const DirectCall& call, const GemmPlan& plan,
+                                                     Backend& backend) {
+  const Tensors operands = operands_by_slot(plan);
+  std::array<void*, DirectCall::kMostSlots> places{};
+  std::array<std::size_t, DirectCall::kMostSlots> bytes{};
+  std::vector<std::size_t> mapped;
+  std::uintptr_t next = kFirstPlace;
+  for (std::size_t slot = 0; slot < call.slots(); ++slot) {
+    const Tensor* operand = operands[slot];
+    if (operand == nullptr || operand->data == nullptr) continue;
+    const MemoryRange range = range_of(*operand);
+    bytes[slot] = range.end() - range.begin;
+    if (bytes[slot] >= kEndOfPlaces - next) {
+      return Status(StatusCode::Invalid, "an operand spans " + std::to_string(bytes[slot]) +
+                                             " bytes, more than any device holds");
+    }
+    // C is operand 2 of a forward call and Y operand 4.
+    constexpr std::size_t kC = 2, kY = 4;
+    if (call.in_place() && slot == kY) {
+      places[kY] = places[kC];
+      continue;
+    }
+    const std::uintptr_t place = next + alignment_of(operand->data) % kPlaceAlignment;
+    places[slot] = reinterpret_cast<void*>(place);
+    mapped.push_back(slot);
+    next = (place + bytes[slot] + 2 * kPlaceAlignment) & ~(kPlaceAlignment - 1);
+  }
+
+  Result<GemmPlan> prototype = call.plan_at(places);
+  AI_RETURN_IF_ERROR(prototype.status());
+  std::shared_ptr<DirectPlan> made(new DirectPlan(std::move(prototype).value()));
+  made->places_ = places;
+  made->bytes_ = bytes;
+  made->mapped_ = std::move(mapped);
+  made->in_place_ = call.in_place();
+  for (const Operand& used : operands_of(plan)) {
+    for (std::size_t slot = 0; slot < call.slots(); ++slot) {
+      if (operands[slot] == used.tensor) made->touched_[slot] = bytes[slot] > 0;
+    }
+  }
+
+  Result<std::vector<Task>> tasks = made->lower(backend);
+  AI_RETURN_IF_ERROR(tasks.status());
+  const std::vector<LoweredTask> lowered = as_lowered(std::move(tasks).value());
+  Result<std::vector<Choice>> choices = take_first(lowered);
+  AI_RETURN_IF_ERROR(choices.status());
+  made->eager_ = made->road(chosen_steps(lowered, *choices));
+  return made;
+}
+
+Result<std::vector<Task>> DirectPlan::lower(Backend& backend) const {
+  return backend.lower({&prototype_, 1});
+}
+
+DirectRoad DirectPlan::road(std::vector<std::shared_ptr<Step>> steps) const {
+  DirectRoad road;
+  road.steps = std::move(steps);
+  std::vector<const Step*> plain;
+  std::vector<std::vector<int>> one_after_the_other;
+  for (const std::shared_ptr<Step>& step : road.steps) {
+    const auto index = static_cast<int>(plain.size());
+    one_after_the_other.push_back(index > 0 ? std::vector<int>{index - 1} : std::vector<int>{});
+    plain.push_back(step.get());
+  }
+  road.scratch = plan_workspace(plain, one_after_the_other, {});
+  std::sort(road.scratch.placements.begin(), road.scratch.placements.end(),
+            [](const Placement& a, const Placement& b) { return a.address < b.address; });
+  for (const std::size_t slot : mapped_) {
+    const auto place = reinterpret_cast<std::uintptr_t>(places_[slot]);
+    road.addresses.add(place, std::max<std::size_t>(bytes_[slot], 1), nullptr);
+  }
+  for (const Placement& placement : road.scratch.placements) {
+    road.addresses.add(placement.address, placement.bytes, nullptr);
+  }
+  return road;
+}
+
+Result<const DirectRoad*> DirectPlan::captured(Backend& backend) {
+  if (eager_.scratch.bytes == 0) return &eager_;
+  const std::scoped_lock lock(mutex_);
+  if (captured_) return &*captured_;
+  Result<std::vector<Task>> tasks = lower(backend);
+  AI_RETURN_IF_ERROR(tasks.status());
+  for (Task& task : *tasks) std::erase_if(task.candidates, needs_scratch);
+  const std::vector<LoweredTask> lowered = as_lowered(std::move(tasks).value());
+  Result<std::vector<Choice>> choices = take_first(lowered);
+  captured_ = choices.ok() ? road(chosen_steps(lowered, *choices)) : eager_;
+  return &*captured_;
+}
+
+bool DirectPlan::may_overlap(const DirectCall& call) const noexcept {
+  constexpr std::size_t kC = 2, kY = 4;
+  for (std::size_t output = call.first_output(); output < call.slots(); ++output) {
+    if (bytes_[output] == 0) continue;
+    const auto begin = reinterpret_cast<std::uintptr_t>(call.operand(output)->data);
+    for (std::size_t other = 0; other < call.slots(); ++other) {
+      if (other == output || bytes_[other] == 0) continue;
+      if (in_place_ && output == kY && other == kC) continue;
+      const auto from = reinterpret_cast<std::uintptr_t>(call.operand(other)->data);
+      if (begin < from + bytes_[other] && from < begin + bytes_[output]) return true;
+    }
+  }
+  return false;
+}
+
+void DirectPlan::bind(const DirectRoad& road, const DirectCall& call, void* scratch,
+                      AddressMap& addresses) const {
+  addresses = road.addresses;
+  std::size_t entry = 0;
+  for (const std::size_t slot : mapped_) addresses.retarget(entry++, call.operand(slot)->data);
+  for (const Placement& placement : road.scratch.placements) {
+    addresses.retarget(entry++, static_cast<std::byte*>(scratch) + placement.offset);
+  }
+}
+
+}  // namespace ai::detail

@@ -1,0 +1,143 @@
+#include "capture/stream_scratch.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <bit>
+#include <string>
+
+#include "cuda/error.hpp"
+#include "cuda/guards.hpp"
+
+namespace ai::detail {
+namespace {
+
+constexpr std::size_t kSmallestBlock = std::size_t{64} << 10;
+
+}  // namespace
+
+class StreamScratch::Block {
+ public:
+  Block(const cuda::Api& api, int device) noexcept : api_(api), device_(device) {}
+  ~Block() { give_back(); }
+  Block(const Block&) = delete;
+  Block& operator=(const Block&) = delete;
+
+  [[nodiscard]] std::mutex& mutex() noexcept { return mutex_; }
+  [[nodiscard]] void* data() const noexcept { return memory_.data(); }
+  [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
+
+  /// The mutex is held, as for mark().
+  [[nodiscard]] Status reserve(std::size_t bytes, Stream stream) noexcept {
+    if (!used_) {
+      Result<cuda::OwnedEvent> event = cuda::make_event(api_, false);
+      AI_RETURN_IF_ERROR(event.status());
+      used_ = std::move(event).value();
+    }
+    if (memory_.bytes() >= bytes) return {};
+    Result<cuda::DeviceMemory> larger =
+        cuda::DeviceMemory::allocate(api_, device_, std::bit_ceil(std::max(bytes, kSmallestBlock)));
+    if (larger.status().code() == StatusCode::OutOfMemory) {
+      larger = cuda::DeviceMemory::allocate(api_, device_, bytes);
+    }
+    AI_RETURN_IF_ERROR(larger.status());
+    memory_.free_behind(stream);
+    memory_ = std::move(larger).value();
+    bytes_ = memory_.bytes();
+    return {};
+  }
+
+  [[nodiscard]] Status mark(Stream stream) noexcept {
+    marked_ = true;
+    const cudaError_t code = api_.event_record(used_.get(), stream);
+    lost_ = code != cudaSuccess;
+    return cuda::to_status(api_, code, "cudaEventRecord");
+  }
+
+  std::uint64_t last_use = 0;  ///< of the clock of all blocks, under their mutex
+
+ private:
+  /// Without waiting, and without the stream, which may be gone. Where it cannot be known when the
+  /// memory falls out of use, it is never freed.
+  void give_back() noexcept {
+    if (memory_.data() == nullptr || !marked_) return;
+    const cuda::CaptureModeGuard relaxed(api_);
+    const cuda::DeviceGuard guard(api_, device_);
+    const Result<cuda::OwnedStream> stream = cuda::make_stream(api_);
+    if (lost_ || !guard.status().ok() || !stream.ok() ||
+        api_.stream_wait_event(stream->get(), used_.get(), 0) != cudaSuccess) {
+      (void)api_.get_last_error();
+      return memory_.abandon();
+    }
+    memory_.free_behind(stream->get());
+  }
+
+  const cuda::Api& api_;
+  const int device_;
+  std::mutex mutex_;
+  cuda::DeviceMemory memory_;
+  std::atomic<std::size_t> bytes_{0};  // of memory_, for those who do not hold the mutex
+  cuda::OwnedEvent used_;              // behind the last work that uses the memory
+  bool marked_ = false;
+  bool lost_ = false;
+};
+
+void* StreamScratch::Lease::data() const noexcept {
+  return block_->data();
+}
+
+Status StreamScratch::Lease::done(Stream stream) noexcept {
+  return block_->mark(stream);
+}
+
+Result<StreamScratch::Lease> StreamScratch::lease(int device, Stream stream, std::size_t bytes) {
+  Result<std::shared_ptr<Block>> block = find(device, stream);
+  AI_RETURN_IF_ERROR(block.status());
+  std::unique_lock<std::mutex> lock((*block)->mutex());
+  AI_RETURN_IF_ERROR((*block)->reserve(bytes, stream));
+  return Lease(std::move(block).value(), std::move(lock));
+}
+
+Result<std::shared_ptr<StreamScratch::Block>> StreamScratch::find(int device, Stream stream) {
+  Id id{device, 0};
+  AI_CUDA_RETURN_IF_ERROR(api_, stream_get_id, stream, &id.second);
+  std::shared_ptr<Block> dropped;  // dies after the lock is released
+  const std::scoped_lock lock(mutex_);
+  if (const auto found = blocks_.find(id); found != blocks_.end()) {
+    found->second->last_use = ++clock_;
+    return found->second;
+  }
+  int owner = device;
+  AI_CUDA_RETURN_IF_ERROR(api_, stream_get_device, stream, &owner);
+  if (owner != device) {
+    return Status(StatusCode::DeviceMismatch, "the stream belongs to device " +
+                                                  std::to_string(owner) + ", expected device " +
+                                                  std::to_string(device));
+  }
+  auto block = std::make_shared<Block>(api_, device);
+  if (blocks_.size() >= kMostBlocks) {
+    const auto oldest = std::min_element(
+        blocks_.begin(), blocks_.end(),
+        [](const auto& a, const auto& b) { return a.second->last_use < b.second->last_use; });
+    dropped = std::move(oldest->second);
+    blocks_.erase(oldest);
+  }
+  block->last_use = ++clock_;
+  blocks_.emplace(id, block);
+  return block;
+}
+
+void StreamScratch::clear() noexcept {
+  std::map<Id, std::shared_ptr<Block>> dropped;
+  const std::scoped_lock lock(mutex_);
+  blocks_.swap(dropped);
+}
+
+StreamScratch::Size StreamScratch::size() const noexcept {
+  const std::scoped_lock lock(mutex_);
+  Size size;
+  for (const auto& [id, block] : blocks_) size.bytes += block->bytes();
+  size.blocks = blocks_.size();
+  return size;
+}
+
+}  // namespace ai::detail
