@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "capture/choice.hpp"
+#include "capture/copy_step.hpp"
 #include "capture/host_executable.hpp"
 #include "capture/lowering.hpp"
 #ifdef GE_WITH_CUDA
@@ -37,7 +38,8 @@ std::vector<Node> nodes_of(const std::vector<const Step*>& steps,
 
 Result<Executable> capture_host(const Program& program) {
   const std::unique_ptr<Backend> backend = make_host_backend();
-  Result<std::vector<detail::LoweredTask>> tasks = detail::lower(program, *backend, Target::Host);
+  Result<std::vector<detail::LoweredTask>> tasks =
+      detail::lower(program, *backend, Target::Host, detail::make_host_copy);
   if (!tasks) return tasks.status();
   Result<std::vector<detail::Choice>> choices = detail::take_first(*tasks);
   if (!choices) return choices.status();

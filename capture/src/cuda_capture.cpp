@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "capture/copy_step.hpp"
 #include "capture/cuda_executable.hpp"
 #include "capture/reclaim.hpp"
 #include "capture/recorder.hpp"
@@ -93,7 +94,9 @@ Result<Executable> capture_with(const cuda::Api& api, Backend& backend, const Pr
   reclaim(api);
   AI_RETURN_IF_ERROR(check_pointers(api, program));
 
-  Result<std::vector<LoweredTask>> tasks = lower(program, backend, Target::CUDA);
+  Result<std::vector<LoweredTask>> tasks =
+      lower(program, backend, Target::CUDA,
+            [&api](const CopyStep& copy) { return make_cuda_copy(api, copy); });
   if (!tasks) return tasks.status();
   const std::vector<MemoryRange> temporaries = temporaries_of(program);
   Result<std::vector<Choice>> choices = choose(api, device, *tasks, temporaries, tuner);

@@ -53,6 +53,17 @@ Result<LoweredTask> lower_user(const UserStep& user, Target target) {
   lowered.task.name = "step '" + user.name + "'";
   lowered.task.candidates.push_back(std::move(candidate));
   lowered.user = true;
+  lowered.fixed = true;
+  return lowered;
+}
+
+Result<LoweredTask> lower_copy(const Program::Item& item, const CopyMaker& make_copy) {
+  Result<std::shared_ptr<Step>> step = make_copy(std::get<CopyStep>(item));
+  if (!step) return step.status();
+  LoweredTask lowered;
+  lowered.task.name = name_of(item);
+  lowered.task.candidates.push_back({"copy", {}, true, {std::move(*step)}});
+  lowered.fixed = true;
   return lowered;
 }
 
@@ -128,11 +139,16 @@ Status lower_plan(const Program::Item& item, Backend& backend, std::vector<Lower
 
 }  // namespace
 
-Result<std::vector<LoweredTask>> lower(const Program& program, Backend& backend, Target target) {
+Result<std::vector<LoweredTask>> lower(const Program& program, Backend& backend, Target target,
+                                       const CopyMaker& make_copy) {
   std::vector<LoweredTask> all;
   for (const Program::Item& item : program.items()) {
     if (const auto* user = std::get_if<UserStep>(&item)) {
       Result<LoweredTask> lowered = lower_user(*user, target);
+      if (!lowered) return lowered.status();
+      all.push_back(std::move(*lowered));
+    } else if (std::holds_alternative<CopyStep>(item)) {
+      Result<LoweredTask> lowered = lower_copy(item, make_copy);
       if (!lowered) return lowered.status();
       all.push_back(std::move(*lowered));
     } else {

@@ -24,14 +24,22 @@ std::vector<NamedTensor> operands_of(const Program::Item& item) {
     }
     return operands;
   }
+  if (const auto* copy = std::get_if<CopyStep>(&item)) {
+    return {{copy->in ? "host" : "device", copy->from}, {copy->in ? "device" : "host", copy->to}};
+  }
   for (const Operand& operand : ai::operands_of(std::get<GemmPlan>(item))) {
     operands.push_back({operand.name, *operand.tensor});
   }
   return operands;
 }
 
+std::string name_of(const CopyStep& copy) {
+  return (copy.in ? "copy_in " : "copy_out ") + shape_of(copy.from);
+}
+
 std::string name_of(const Program::Item& item) {
   if (const auto* user = std::get_if<UserStep>(&item)) return "step '" + user->name + "'";
+  if (const auto* copy = std::get_if<CopyStep>(&item)) return name_of(*copy);
   const auto& plan = std::get<GemmPlan>(item);
   if (plan.direction() == GemmPlan::Direction::Forward) {
     return "forward Y" + shape_of(plan.forward().Y);

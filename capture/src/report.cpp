@@ -62,7 +62,7 @@ std::string escaped(const std::string& text) {
 std::string explain(std::span<const LoweredTask> tasks, std::span<const Choice> choices) {
   std::string text;
   for (std::size_t i = 0; i < tasks.size(); ++i) {
-    if (!tasks[i].user) explain(tasks[i].task, choices[i], text);
+    if (!tasks[i].fixed) explain(tasks[i].task, choices[i], text);
   }
   return text;
 }

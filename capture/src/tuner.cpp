@@ -61,7 +61,7 @@ class ProgramTuner {
   void find_open() {
     for (std::size_t i = 0; i < tasks_.size(); ++i) {
       const LoweredTask& lowered = tasks_[i];
-      if (lowered.user || !first_of_.emplace(lowered.problem, i).second) continue;
+      if (lowered.fixed || !first_of_.emplace(lowered.problem, i).second) continue;
       const bool open =
           settings_.measure ? applicable(lowered.task) > 1 : first_is_doubtful(lowered.task);
       if (open) open_.emplace(i, ScratchLayout(lowered.task));
@@ -107,7 +107,7 @@ class ProgramTuner {
       return choose_open(lowered.task, open->second);
     }
     const auto first = first_of_.find(lowered.problem);
-    if (!lowered.user && first->second != i && alike(lowered.task, tasks_[first->second].task)) {
+    if (!lowered.fixed && first->second != i && alike(lowered.task, tasks_[first->second].task)) {
       return repeat(lowered.task, earlier[first->second], tasks_[first->second].task.name);
     }
     Result<std::vector<Choice>> choice = take_first({&lowered, 1});

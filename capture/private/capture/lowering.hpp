@@ -1,5 +1,7 @@
 #pragma once
 
+#include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -13,16 +15,20 @@ namespace ai::detail {
 struct LoweredTask {
   Task task;
   /// Equal for tasks that pose the same problem: same call, shapes, leading dimensions, alignments
-  /// and attributes. Empty for a user step, which leaves nothing to choose.
+  /// and attributes. Empty where there is nothing to choose.
   std::string problem;
   bool user = false;
+  bool fixed = false;  ///< nothing to choose and to explain: a user step or a copy
 };
 
-/// The tasks of every item of `program`, in order. A user step becomes a task with one candidate.
-/// Invalid names a user step that has no function for `target` (Host or CUDA). May throw
+/// Makes the step that carries a copy out (copy_step.hpp).
+using CopyMaker = std::function<Result<std::shared_ptr<Step>>(const CopyStep&)>;
+
+/// The tasks of every item of `program`, in order. A user step and a copy become a task with one
+/// candidate. Invalid names a user step that has no function for `target` (Host or CUDA). May throw
 /// std::bad_alloc.
 [[nodiscard]] Result<std::vector<LoweredTask>> lower(const Program& program, Backend& backend,
-                                                     Target target);
+                                                     Target target, const CopyMaker& make_copy);
 
 /// The tensors whose memory an item touches, with the names that errors call them by. May throw
 /// std::bad_alloc.
@@ -32,8 +38,9 @@ struct NamedTensor {
 };
 [[nodiscard]] std::vector<NamedTensor> operands_of(const Program::Item& item);
 
-/// What an item is called in errors: "forward Y[64,10]", "step 'loss'".
+/// What an item is called in errors: "forward Y[64,10]", "step 'loss'", "copy_in [64,10]".
 [[nodiscard]] std::string name_of(const Program::Item& item);
+[[nodiscard]] std::string name_of(const CopyStep& copy);
 
 /// The byte ranges of a program's temporaries. May throw std::bad_alloc.
 [[nodiscard]] std::vector<MemoryRange> temporaries_of(const Program& program);

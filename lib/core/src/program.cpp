@@ -69,12 +69,29 @@ Status Program::add(UserStep step) noexcept try {
   return {StatusCode::OutOfMemory, {}};
 }
 
-Status Program::copy_in(const Tensor&, const Tensor&) noexcept {
-  return {StatusCode::Unsupported, "not yet"};
+Status Program::copy_in(const Tensor& host, const Tensor& device) noexcept {
+  return add_copy({host, device, true});
 }
 
-Status Program::copy_out(const Tensor&, const Tensor&) noexcept {
-  return {StatusCode::Unsupported, "not yet"};
+Status Program::copy_out(const Tensor& device, const Tensor& host) noexcept {
+  return add_copy({device, host, false});
+}
+
+Status Program::add_copy(const CopyStep& copy) noexcept try {
+  AI_RETURN_IF_ERROR(program_rules::well_formed(copy));
+  const std::vector<Operand> operands = program_rules::operands_of(copy);
+  if (items_.empty()) {
+    device_ = copy.device().device;
+    device_index_ = copy.device().device_index;
+  }
+  const Operand& on_device = operands[copy.in ? 1 : 0];
+  AI_RETURN_IF_ERROR(program_rules::one_device({on_device}, device_, device_index_));
+  AI_RETURN_IF_ERROR(
+      program_rules::temporaries_in_order(operands, temporaries_, written_temporaries_));
+  commit(items_, copy, written_temporaries_, symbolic_writes(operands));
+  return {};
+} catch (const std::bad_alloc&) {
+  return {StatusCode::OutOfMemory, {}};
 }
 
 Result<Tensor> Program::temporary(const TensorDesc& desc, Device device, int device_index) noexcept

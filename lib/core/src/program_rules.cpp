@@ -110,6 +110,49 @@ Status well_formed(const UserStep& step) {
   return {};
 }
 
+std::vector<Operand> operands_of(const CopyStep& copy) {
+  const char* const name = copy.in ? "copy_in" : "copy_out";
+  const char* const from = copy.in ? "host" : "device";
+  const char* const to = copy.in ? "device" : "host";
+  return {{text(from, " of ", name), &copy.from, true, false},
+          {text(to, " of ", name), &copy.to, false, true}};
+}
+
+Status well_formed(const CopyStep& copy) {
+  const std::vector<Operand> operands = operands_of(copy);
+  for (const Operand& operand : operands) AI_RETURN_IF_ERROR(described(operand));
+  const Operand& host = operands[copy.in ? 0 : 1];
+  const Operand& device = operands[copy.in ? 1 : 0];
+  const TensorDesc& given = device.tensor->desc;
+  const TensorDesc& wanted = host.tensor->desc;
+  if (host.tensor->device != Device::CPU) {
+    return {StatusCode::DeviceMismatch,
+            text(host.name, " is on ", place_text(host.tensor->device, host.tensor->device_index),
+                 ", expected CPU")};
+  }
+  if (given.dtype != wanted.dtype) {
+    return {StatusCode::DtypeMismatch, text(device.name, " is ", to_string(given.dtype),
+                                            ", expected ", to_string(wanted.dtype), " as host")};
+  }
+  if (given.shape != wanted.shape) {
+    return {StatusCode::ShapeMismatch,
+            text(device.name, " is ", given.shape, ", expected ", wanted.shape, " as host")};
+  }
+  if (symbolic::is_symbolic(host.tensor->data)) {
+    return {StatusCode::Invalid,
+            text(host.name, " is a temporary, expected memory of the caller's")};
+  }
+  const MemoryRange from = range_of(copy.from);
+  const MemoryRange to = range_of(copy.to);
+  if (!overlaps(from, to)) return {};
+  const auto place = [](const Operand& operand) {
+    return text(operand.tensor->desc.shape, " with strides ", operand.tensor->desc.stride, " at ",
+                static_cast<const void*>(operand.tensor->data));
+  };
+  return {StatusCode::Overlap,
+          text(device.name, " overlaps host: ", place(device), ", ", place(host))};
+}
+
 Status one_device(const std::vector<Operand>& operands, Device device, int index) {
   for (const Operand& operand : operands) {
     const Tensor& tensor = *operand.tensor;

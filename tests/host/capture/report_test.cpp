@@ -34,7 +34,7 @@ TEST_CASE("explain lists the chosen candidate first, then the measured ones by t
 TEST_CASE("explain leaves user steps out and gives the note of a task") {
   std::vector<LoweredTask> tasks{task("step 'x'", {{"user", "", true, {}}}),
                                  task("backward gA", {{"lt", "", true, {}}})};
-  tasks[0].user = true;
+  tasks[0].fixed = true;
   Choice choice = undecided(tasks[1].task);
   choice.candidate = 0;
   choice.note = "the same problem as above";

@@ -37,11 +37,15 @@ struct UserStep {
   std::function<Status(const StepContext&)> host = {};
 };
 
-/// A copy between host memory and the program's device, or within one of them. See
+/// A copy between host memory and the program's device, or (Device::CPU) within host memory. See
 /// Program::copy_in.
 struct CopyStep {
   Tensor from = {};
   Tensor to = {};
+  bool in = true;  ///< copy_in: the host's side is `from`; else copy_out: it is `to`
+
+  [[nodiscard]] const Tensor& host() const noexcept { return in ? from : to; }
+  [[nodiscard]] const Tensor& device() const noexcept { return in ? to : from; }
 };
 
 /// An ordered list of plans, copies and user steps over one device's tensors. Later items see what
@@ -84,6 +88,8 @@ class Program {
   [[nodiscard]] const std::vector<Tensor>& temporaries() const noexcept { return temporaries_; }
 
  private:
+  [[nodiscard]] Status add_copy(const CopyStep& copy) noexcept;
+
   std::vector<Item> items_;
   std::vector<Tensor> temporaries_;
   std::vector<MemoryRange> written_temporaries_;

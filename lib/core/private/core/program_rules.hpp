@@ -12,9 +12,14 @@ namespace ai::program_rules {
 
 /// As ai::operands_of for a plan. May throw std::bad_alloc, as may everything below.
 [[nodiscard]] std::vector<Operand> operands_of(const UserStep& step);
+/// What is read, then what is written.
+[[nodiscard]] std::vector<Operand> operands_of(const CopyStep& copy);
 
 /// A user step's own rules: a name, a function, tensors that are described as in a plan.
 [[nodiscard]] Status well_formed(const UserStep& step);
+/// A copy's own rules: tensors that are described as in a plan, one dtype and shape, no byte in
+/// common; the host's side is Device::CPU and no temporary.
+[[nodiscard]] Status well_formed(const CopyStep& copy);
 /// Every operand lives on `device`:`index`.
 [[nodiscard]] Status one_device(const std::vector<Operand>& operands, Device device, int index);
 /// Symbolic operands lie within one of `temporaries`, and those that are read meet `written`.
