@@ -111,12 +111,18 @@ DirectKey::DirectKey(const DirectCall& call) noexcept {
   add(bits(attrs.beta, 0.0F));
   for (std::size_t slot = 0; slot < call.slots(); ++slot) add(call.operand(slot));
 
-  std::uint64_t hash = count_;
-  for (std::size_t i = 0; i < count_; ++i) {
-    hash = (hash ^ words_[i]) * 0x9E3779B97F4A7C15U;  // 2^64 over the golden ratio
-    hash ^= hash >> 32;
+  // Four chains side by side: one would wait for its multiplications.
+  constexpr std::uint64_t kFactor = 0x9E3779B97F4A7C15U;  // 2^64 over the golden ratio
+  std::array<std::uint64_t, 4> chains = {count_, 1, 2, 3};
+  for (std::size_t i = 0; i < kWords; i += chains.size()) {
+    for (std::size_t j = 0; j < chains.size(); ++j) {
+      chains[j] = (chains[j] ^ words_[i + j]) * kFactor;
+      chains[j] ^= chains[j] >> 32;
+    }
   }
-  hash_ = static_cast<std::size_t>(hash);
+  std::uint64_t hash = 0;
+  for (const std::uint64_t chain : chains) hash = (hash ^ chain) * kFactor;
+  hash_ = static_cast<std::size_t>(hash ^ hash >> 32);
 }
 
 }  // namespace ai::detail

@@ -58,11 +58,12 @@ class DirectKey {
   }
 
  private:
-  static constexpr std::size_t kWordsPerSlot = 5;
+  static constexpr std::size_t kWords = DirectCall::kMostSlots * 5 + 3;
+  static_assert(kWords % 4 == 0);  // the hash takes four at a time
   void add(std::uint64_t word) noexcept { words_[count_++] = word; }
   void add(const Tensor* operand) noexcept;
 
-  std::array<std::uint64_t, DirectCall::kMostSlots * kWordsPerSlot + 3> words_{};
+  std::array<std::uint64_t, kWords> words_{};
   std::size_t count_ = 0;
   std::size_t hash_ = 0;
   bool valid_ = true;
