@@ -26,11 +26,14 @@ const char* name_of(const DirectCall& call, std::size_t slot) noexcept {
 class KnownPointers {
  public:
   [[nodiscard]] bool holds(const void* pointer, int device, std::uint64_t epoch) const noexcept {
-    const Entry& entry = entries_[index(pointer)];
-    return entry.pointer == pointer && entry.device == device && entry.epoch == epoch;
+    for (const Entry& entry : entries_[index(pointer)]) {
+      if (entry.pointer == pointer && entry.device == device && entry.epoch == epoch) return true;
+    }
+    return false;
   }
   void add(const void* pointer, int device, std::uint64_t epoch) noexcept {
-    entries_[index(pointer)] = {pointer, device, epoch};
+    next_ = (next_ + 1) % kWays;
+    entries_[index(pointer)][next_] = {pointer, device, epoch};
   }
 
  private:
@@ -39,14 +42,17 @@ class KnownPointers {
     int device = 0;
     std::uint64_t epoch = 0;
   };
-  static constexpr std::size_t kEntries = 256;
+  static constexpr std::size_t kSets = 64;
+  static constexpr std::size_t kWays = 4;  // operands of one call must not push each other out
   static std::size_t index(const void* pointer) noexcept {
     const std::uint64_t mixed = reinterpret_cast<std::uintptr_t>(pointer) * 0x9E3779B97F4A7C15U;
-    return static_cast<std::size_t>(mixed >> 56);
+    return static_cast<std::size_t>(mixed >> 58);
   }
-  std::array<Entry, kEntries> entries_{};
+  std::array<std::array<Entry, kWays>, kSets> entries_{};
+  std::size_t next_ = 0;
 };
 thread_local KnownPointers known_pointers;
+std::atomic<std::uint64_t> last_epoch{0};
 
 /// Kept by each thread, so that a call allocates nothing.
 thread_local AddressMap bound_addresses;
@@ -59,6 +65,9 @@ Status enqueue_all(const DirectRoad& road, const AddressMap& addresses, Stream s
 }
 
 }  // namespace
+
+DirectPath::DirectPath(const cuda::Api& api, MakeBackend make_backend) noexcept
+    : api_(api), make_backend_(make_backend), epoch_(++last_epoch), scratch_(api) {}
 
 Status DirectPath::run(const DirectCall& call, Stream stream) {
   Result<std::shared_ptr<DirectPlan>> plan = find(call);
@@ -192,7 +201,7 @@ gemm::PlanCacheInfo DirectPath::info() const {
 
 void DirectPath::clear() {
   plans_.clear();
-  epoch_.fetch_add(1, std::memory_order_relaxed);
+  epoch_.store(++last_epoch, std::memory_order_relaxed);
   scratch_.clear();
   reclaim(api_);
 }

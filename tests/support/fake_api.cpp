@@ -141,6 +141,7 @@ void FakeCuda::begin_capture(Stream stream) {
 bool FakeCuda::end_capture(Stream stream) {
   StreamState& s = state(stream);
   const bool intact = s.status == cudaStreamCaptureStatusActive;
+  drop_all(s.graph->retained);
   graphs_.erase(s.graph);
   s.graph = nullptr;
   s.status = cudaStreamCaptureStatusNone;

@@ -50,10 +50,10 @@ struct FakeGraphs {
       s.info_nodes.push_back(reinterpret_cast<cudaGraphNode_t>(leaf));
     }
     s.info_edges.assign(s.leaves.size(), cudaGraphEdgeData{});
-    *graph = reinterpret_cast<cudaGraph_t>(s.graph);
-    *nodes = s.info_nodes.data();
-    *edges = s.info_edges.data();
-    *count = s.leaves.size();
+    if (graph != nullptr) *graph = reinterpret_cast<cudaGraph_t>(s.graph);
+    if (nodes != nullptr) *nodes = s.info_nodes.data();
+    if (edges != nullptr) *edges = s.info_edges.data();
+    if (count != nullptr) *count = s.leaves.size();
     return cudaSuccess;
   }
   static cudaError_t stream_end_capture(cudaStream_t stream, cudaGraph_t* graph) {

@@ -18,8 +18,7 @@ class DirectPath {
  public:
   using MakeBackend = std::unique_ptr<Backend> (*)(int device);
 
-  DirectPath(const cuda::Api& api, MakeBackend make_backend) noexcept
-      : api_(api), make_backend_(make_backend), scratch_(api) {}
+  DirectPath(const cuda::Api& api, MakeBackend make_backend) noexcept;
 
   /// ai::gemm::forward and backward for tensors on Device::CUDA. May throw std::bad_alloc.
   [[nodiscard]] Status run(const DirectCall& call, Stream stream);
@@ -42,7 +41,7 @@ class DirectPath {
   const MakeBackend make_backend_;
   Plans plans_{1024};
   std::atomic<std::uint64_t> planned_{0};
-  std::atomic<std::uint64_t> epoch_{1};  // of what threads know of pointers; clear() begins another
+  std::atomic<std::uint64_t> epoch_;  // of what threads know of pointers; clear() begins another
   StreamScratch scratch_;
 };
 
