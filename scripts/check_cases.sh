@@ -1,0 +1,31 @@
+#!/usr/bin/env bash
+# Fails unless every case below, a failure that users of other libraries have reported, has a test whose name
+# begins with its id. Cases that need a GPU or one of its captures must have one in tests/gpu.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+cases=(A1 A2 A3 A4 A6 A7 A8 A9 B1 B2 B4 B5 B6 B8 B9 C1 C2 C3 C4 C5 C6 C8 C9 C11 C12 C13 C14 C15 C16 C17 C19 C20
+  C22 D1 D2 D3 D5 D6 D7)
+on_gpu=(A1 A2 A3 A4 A6 A7 A8 A9 B1 B2 B4 B5 B6 B8 B9 C4 C5 C6 C8 C9 C12 C13 C17 D1 D2 D3 D5 D6 D7)
+
+# The ids that begin names of tests below the given folders, one a line. A name is what follows TEST_CASE( or
+# TEST_CASE_FIXTURE(x, perhaps on the next line; several ids may stand before its sentence: "B7 B8: ...".
+ids_below() {
+  find "$@" -name '*.cpp' -exec cat {} + | tr '\n' ' ' |
+    grep -oE 'TEST_CASE(_TEMPLATE|_FIXTURE)?\( *([A-Za-z_:]+, *)?"[A-F][0-9]+([, ]+[A-F][0-9]+)*[: ]' |
+    sed 's/.*"//' | grep -oE '[A-F][0-9]+' | sort -u
+}
+
+# missing_in FOLDER ID...: the ids that no test below the folder is named after.
+missing_in() {
+  local folder=$1
+  shift
+  comm -23 <(printf '%s\n' "$@" | sort -u) <(ids_below "$folder") | sort -V | paste -sd' '
+}
+
+missing=$(missing_in tests "${cases[@]}")
+missing_on_gpu=$(missing_in tests/gpu "${on_gpu[@]}")
+[[ -z $missing ]] || echo "no test is named after: $missing"
+[[ -z $missing_on_gpu ]] || echo "no test in tests/gpu is named after: $missing_on_gpu"
+[[ -z $missing && -z $missing_on_gpu ]] || exit 1
+echo "${#cases[@]} cases have a test named after them, ${#on_gpu[@]} of them on a GPU"
