@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "capture/blueprint.hpp"
 #include "capture/choice.hpp"
 #include "capture/copy_step.hpp"
 #include "capture/host_executable.hpp"
@@ -27,47 +28,23 @@ Result<Target> resolve(const Program& program, Target wanted) {
                     ", but the program's tensors live on Device::" + to_string(program.device()));
 }
 
-std::vector<Node> nodes_of(const std::vector<const Step*>& steps,
-                           std::vector<std::vector<int>> dependencies) {
-  std::vector<Node> nodes;
-  for (std::size_t i = 0; i < steps.size(); ++i) {
-    nodes.push_back({steps[i]->name(), "host", std::move(dependencies[i])});
-  }
-  return nodes;
-}
-
 Result<Executable> capture_host(const Program& program) {
-  const std::unique_ptr<Backend> backend = make_host_backend();
+  detail::Workshop workshop{Target::Host, make_host_backend, detail::make_host_copy};
+  const std::unique_ptr<Backend> backend = workshop.make_backend();
   Result<std::vector<detail::LoweredTask>> tasks =
-      detail::lower(program, *backend, Target::Host, detail::make_host_copy);
+      detail::lower(program, *backend, workshop.target, workshop.make_copy);
   if (!tasks) return tasks.status();
   Result<std::vector<detail::Choice>> choices = detail::take_first(*tasks);
   if (!choices) return choices.status();
-
-  std::vector<std::shared_ptr<Step>> owned = detail::chosen_steps(*tasks, *choices);
-  std::vector<const Step*> steps;
-  for (const auto& step : owned) steps.push_back(step.get());
-  std::vector<std::vector<int>> dependencies = ai::dependencies(steps);
-  const detail::WorkspacePlan workspace =
-      detail::plan_workspace(steps, dependencies, detail::temporaries_of(program));
-
-  ExecutableInfo info;
-  info.target = Target::Host;
-  info.workspace_bytes = workspace.bytes;
-  info.explain = detail::explain(*tasks, *choices);
-  info.nodes = nodes_of(steps, std::move(dependencies));
-  info.dot = detail::dot(info.nodes);
-  Result<std::unique_ptr<Executable::Impl>> impl =
-      detail::make_host_executable(std::move(owned), workspace, std::move(info));
-  if (!impl) return impl.status();
-  return Executable(std::move(*impl));
+  return detail::make_host_executable(detail::draw(program, std::move(workshop), *tasks, *choices));
 }
 
 #ifdef GE_WITH_CUDA
 Result<Executable> capture_cuda(const Program& program, const CaptureOptions& options) {
-  const std::unique_ptr<Backend> backend = kernels::make_cuda_backend(program.device_index());
-  return detail::capture_with(cuda::runtime_api(), *backend, program, options,
-                              detail::tuner_settings(options));
+  const int device = program.device_index();
+  return detail::capture_with(
+      cuda::runtime_api(), [device] { return kernels::make_cuda_backend(device); }, program,
+      options, detail::tuner_settings(options));
 }
 
 Status cuda_target_available() {

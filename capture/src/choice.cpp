@@ -1,16 +1,24 @@
 #include "capture/choice.hpp"
 
+#include <algorithm>
+#include <cstddef>
 #include <memory>
+#include <numeric>
 
 #include "capture/enqueue.hpp"
 
 namespace ai::detail {
 namespace {
 
-Result<Choice> take_first(const Task& task) {
+/// In table order, candidates named `preferred` first.
+Result<Choice> take(const Task& task, const std::string& preferred = {}) {
+  std::vector<std::size_t> order(task.candidates.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_partition(order.begin(), order.end(),
+                        [&](std::size_t i) { return task.candidates[i].name == preferred; });
   Choice choice = undecided(task);
   Status failure(StatusCode::Unsupported, task.name + ": no candidate is trusted and applies");
-  for (std::size_t i = 0; i < task.candidates.size(); ++i) {
+  for (const std::size_t i : order) {
     const Candidate& candidate = task.candidates[i];
     Verdict& verdict = choice.verdicts[i];
     if (!candidate.applicable()) continue;
@@ -45,11 +53,17 @@ Choice undecided(const Task& task) {
 Result<std::vector<Choice>> take_first(std::span<const LoweredTask> tasks) {
   std::vector<Choice> choices;
   for (const LoweredTask& lowered : tasks) {
-    Result<Choice> choice = take_first(lowered.task);
+    Result<Choice> choice = take(lowered.task);
     if (!choice) return choice.status();
     choices.push_back(std::move(*choice));
   }
   return choices;
+}
+
+Result<Choice> take_again(const Task& task, const std::string& preferred) {
+  Result<Choice> choice = take(task, preferred);
+  if (choice) choice->note = "taken anew, without measuring, when its operands moved";
+  return choice;
 }
 
 Status prepare(const Candidate& candidate) {

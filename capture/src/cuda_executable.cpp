@@ -26,11 +26,11 @@ Status capturing(const char* what) noexcept try {
 
 }  // namespace
 
-CudaExecutable::CudaExecutable(const cuda::Api& api, int device, CapturedGraph captured,
+CudaExecutable::CudaExecutable(const cuda::Api& api, Blueprint blueprint, CapturedGraph captured,
                                ExecutableInfo info) noexcept
-    : Impl(std::move(info)),
+    : Impl(std::move(blueprint), std::move(info)),
       api_(api),
-      device_(device),
+      device_(blueprint_.device),
       driver_(cuda::driver_launch(api)),
       captured_(std::move(captured)) {}
 
@@ -43,8 +43,11 @@ CudaExecutable::~CudaExecutable() {
   }
   if (running_ && captured_.owned != nullptr && !leave_to_last_launch().ok()) abandon();
   captured_.exec.reset();  // does not wait for a running launch
+  captured_.updated.reset();
   captured_.graph.reset();
   captured_.owned.reset();
+  captured_.shared = {};
+  private_stream_.reset();
   reclaim(api_);
 }
 
@@ -57,15 +60,21 @@ void CudaExecutable::abandon() noexcept {
 // Launches of one executable run one after the other, whatever their streams. So a launch with all
 // nodes switched off begins when the last real one is over: a fence, without an event for each
 // launch, without waiting, and without touching the last stream, which may be gone by now.
+Status CudaExecutable::fence(Stream stream) noexcept {
+  for (cudaGraphNode_t node : captured_.nodes) {
+    AI_CUDA_RETURN_IF_ERROR(api_, graph_node_set_enabled, captured_.exec.get(), node, 0);
+  }
+  AI_CUDA_RETURN_IF_ERROR(api_, graph_launch, captured_.exec.get(), stream);
+  return {};
+}
+
 Status CudaExecutable::leave_to_last_launch() noexcept {
+  if (!captured_.exec) return {StatusCode::Invalid, {}};
   const cuda::DeviceGuard guard(api_, device_);
   AI_RETURN_IF_ERROR(guard.status());
   const Result<cuda::OwnedStream> stream = cuda::make_stream(api_);
   AI_RETURN_IF_ERROR(stream.status());
-  for (cudaGraphNode_t node : captured_.nodes) {
-    AI_CUDA_RETURN_IF_ERROR(api_, graph_node_set_enabled, captured_.exec.get(), node, 0);
-  }
-  AI_CUDA_RETURN_IF_ERROR(api_, graph_launch, captured_.exec.get(), stream->get());
+  AI_RETURN_IF_ERROR(fence(stream->get()));
   captured_.owned->workspace.free_behind(stream->get());
   return retain_until_done(api_, stream->get(), captured_.owned);
 }
@@ -142,8 +151,9 @@ Status CudaExecutable::enqueue(Stream stream) noexcept try {
 }
 
 Status CudaExecutable::enqueue_steps(Stream stream) {
-  for (const std::shared_ptr<Step>& step : captured_.retained->steps) {
-    AI_RETURN_IF_ERROR(detail::enqueue(*step, captured_.retained->addresses, stream));
+  for (const BoundStep& bound : blueprint_.steps) {
+    const AddressMap& addresses = blueprint_.items[bound.item].addresses;
+    AI_RETURN_IF_ERROR(detail::enqueue(*bound.step, addresses, stream));
     // A user step may have made another device current; the next step must not run there.
     AI_CUDA_RETURN_IF_ERROR(api_, set_device, device_);
   }
@@ -185,17 +195,6 @@ Status CudaExecutable::wait_here() noexcept {
   // The per-thread stream of this thread need not be that of the launch.
   if (last_stream_ != cudaStreamPerThread) running_ = false;
   return {};
-}
-
-Result<cuda::OwnedGraphExec> instantiate(const cuda::Api& api, cudaGraph_t graph) {
-  cudaGraphExec_t handle = nullptr;
-  AI_CUDA_RETURN_IF_ERROR(api, graph_instantiate, &handle, graph, 0);
-  cuda::OwnedGraphExec exec(api, handle);
-  Result<cuda::OwnedStream> stream = cuda::make_stream(api);
-  if (!stream) return stream.status();
-  AI_CUDA_RETURN_IF_ERROR(api, graph_upload, handle, stream->get());
-  AI_CUDA_RETURN_IF_ERROR(api, stream_synchronize, stream->get());
-  return exec;
 }
 
 }  // namespace ai::detail

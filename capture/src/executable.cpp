@@ -1,14 +1,29 @@
 #include "ai/executable.hpp"
 
+#include <new>
+#include <optional>
+#include <utility>
+
 #include "capture/executable_impl.hpp"
 
 namespace ai {
 namespace {
 
 const ExecutableInfo kMovedFrom{};
+const std::vector<BoundOperand> kNoOperands;
 
 Status moved_from() noexcept {
   return {StatusCode::Invalid, "moved from"};
+}
+
+/// `call`, in which memory may run out and copies of users' functions be made.
+template <typename Call>
+Status guarded(const Call& call) noexcept try {
+  return call();
+} catch (const std::bad_alloc&) {
+  return {StatusCode::OutOfMemory, "host memory"};
+} catch (...) {
+  return {StatusCode::Invalid, "copying a user step's function threw an exception"};
 }
 
 }  // namespace
@@ -39,16 +54,24 @@ Status Executable::wait() noexcept {
   return impl_ != nullptr ? impl_->wait() : moved_from();
 }
 
-Status Executable::rebind(std::span<const Rebinding>) noexcept {
-  return {StatusCode::Unsupported, "not yet"};
+Status Executable::rebind(std::span<const Rebinding> moves) noexcept {
+  if (impl_ == nullptr) return moved_from();
+  return guarded([&] { return impl_->rebind(moves); });
 }
 
-Result<Executable> Executable::clone(std::span<const Rebinding>) const noexcept {
-  return Status(StatusCode::Unsupported, "not yet");
+Result<Executable> Executable::clone(std::span<const Rebinding> moves) const noexcept {
+  if (impl_ == nullptr) return moved_from();
+  std::optional<Result<Executable>> made;
+  const Status status = guarded([&] {
+    made.emplace(impl_->clone(moves));
+    return Status();
+  });
+  if (!made) return status;
+  return std::move(*made);
 }
 
 const std::vector<BoundOperand>& Executable::operands() const noexcept {
-  return kMovedFrom.operands;
+  return impl_ != nullptr ? impl_->operands() : kNoOperands;
 }
 
 const std::string& Executable::explain() const noexcept {

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstdint>
 #include <functional>
+#include <iterator>
 #include <memory>
 #include <utility>
 
@@ -132,28 +133,41 @@ Status lower_plan(const Program::Item& item, Backend& backend, std::vector<Lower
               task.name + ": the backend has no way to do it" +
                   (task.candidates.empty() ? std::string() : ": " + task.candidates.back().reason)};
     }
-    all.push_back({std::move(task), key.text() + "#" + std::to_string(i), false});
+    LoweredTask lowered;
+    lowered.task = std::move(task);
+    lowered.problem = key.text() + "#" + std::to_string(i);
+    all.push_back(std::move(lowered));
   }
   return {};
 }
 
 }  // namespace
 
+Result<std::vector<LoweredTask>> lower_item(const Program::Item& item, std::size_t index,
+                                            Backend& backend, Target target,
+                                            const CopyMaker& make_copy) {
+  std::vector<LoweredTask> tasks;
+  if (std::holds_alternative<GemmPlan>(item)) {
+    AI_RETURN_IF_ERROR(lower_plan(item, backend, tasks));
+  } else {
+    const auto* user = std::get_if<UserStep>(&item);
+    Result<LoweredTask> lowered =
+        user != nullptr ? lower_user(*user, target) : lower_copy(item, make_copy);
+    if (!lowered) return lowered.status();
+    tasks.push_back(std::move(*lowered));
+  }
+  for (LoweredTask& task : tasks) task.item = index;
+  return tasks;
+}
+
 Result<std::vector<LoweredTask>> lower(const Program& program, Backend& backend, Target target,
                                        const CopyMaker& make_copy) {
   std::vector<LoweredTask> all;
-  for (const Program::Item& item : program.items()) {
-    if (const auto* user = std::get_if<UserStep>(&item)) {
-      Result<LoweredTask> lowered = lower_user(*user, target);
-      if (!lowered) return lowered.status();
-      all.push_back(std::move(*lowered));
-    } else if (std::holds_alternative<CopyStep>(item)) {
-      Result<LoweredTask> lowered = lower_copy(item, make_copy);
-      if (!lowered) return lowered.status();
-      all.push_back(std::move(*lowered));
-    } else {
-      AI_RETURN_IF_ERROR(lower_plan(item, backend, all));
-    }
+  for (std::size_t i = 0; i < program.items().size(); ++i) {
+    Result<std::vector<LoweredTask>> tasks =
+        lower_item(program.items()[i], i, backend, target, make_copy);
+    if (!tasks) return tasks;
+    std::move(tasks->begin(), tasks->end(), std::back_inserter(all));
   }
   return all;
 }

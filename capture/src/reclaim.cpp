@@ -22,17 +22,41 @@ void CUDART_CB release(void* data) noexcept {
 
 }  // namespace
 
-Status retain(const cuda::Api& api, cudaGraph_t graph,
-              std::unique_ptr<Retained> retained) noexcept {
-  cudaUserObject_t object = nullptr;
-  AI_CUDA_RETURN_IF_ERROR(api, user_object_create, &object, retained.get(), release, 1,
+RetainedObject::RetainedObject(RetainedObject&& other) noexcept
+    : api_(other.api_), object_(std::exchange(other.object_, nullptr)) {}
+
+RetainedObject& RetainedObject::operator=(RetainedObject&& other) noexcept {
+  std::swap(api_, other.api_);
+  std::swap(object_, other.object_);
+  return *this;
+}
+
+RetainedObject::~RetainedObject() {
+  if (object_ != nullptr && api_->user_object_release(object_, 1) != cudaSuccess) {
+    (void)api_->get_last_error();
+  }
+}
+
+Result<RetainedObject> RetainedObject::make(const cuda::Api& api,
+                                            std::unique_ptr<Retained> retained) noexcept {
+  RetainedObject made;
+  AI_CUDA_RETURN_IF_ERROR(api, user_object_create, &made.object_, retained.get(), release, 1,
                           cudaUserObjectNoDestructorSync);
   (void)retained.release();  // the object's now
-  const cudaError_t code = api.graph_retain_user_object(graph, object, 1, cudaGraphUserObjectMove);
-  if (code == cudaSuccess) return {};
-  Status status = cuda::to_status(api, code, "cudaGraphRetainUserObject");
-  if (api.user_object_release(object, 1) != cudaSuccess) (void)api.get_last_error();
-  return status;
+  made.api_ = &api;
+  return made;
+}
+
+Status RetainedObject::give_to(cudaGraph_t graph) const noexcept {
+  AI_CUDA_RETURN_IF_ERROR(*api_, graph_retain_user_object, graph, object_, 1, 0);
+  return {};
+}
+
+Status retain(const cuda::Api& api, cudaGraph_t graph,
+              std::unique_ptr<Retained> retained) noexcept {
+  const Result<RetainedObject> object = RetainedObject::make(api, std::move(retained));
+  AI_RETURN_IF_ERROR(object.status());
+  return object->give_to(graph);
 }
 
 Status retain_until_done(const cuda::Api& api, Stream stream,

@@ -47,54 +47,105 @@ bool has_switch(cudaGraphNodeType type) noexcept {
 /// One attempt at the whole graph.
 class Recorder {
  public:
-  Recorder(const cuda::Api& api, cudaStream_t stream, int device, const AddressMap& addresses)
-      : api_(api), stream_(stream), device_(device), addresses_(addresses) {}
+  Recorder(const cuda::Api& api, cudaStream_t stream, std::span<const RecordedStep> steps,
+           const std::vector<std::vector<int>>& dependencies, Describe describe)
+      : api_(api),
+        stream_(stream),
+        steps_(steps),
+        dependencies_(dependencies),
+        describe_(describe == Describe::Yes) {}
 
-  Status run(std::span<const RecordedStep> steps, const std::vector<std::vector<int>>& dependencies,
-             Recording& recording) {
+  Status run(Recording& recording) {
+    AI_CUDA_RETURN_IF_ERROR(api_, get_device, &device_);
     Result<cuda::OwnedGraph> graph = cuda::make_graph(api_);
     if (!graph) return graph.status();
-    recording = {std::move(*graph), {}, {}};
-    std::vector<Leaves> ends(steps.size());
-    for (std::size_t i = 0; i < steps.size(); ++i) {
-      for (const int d : dependencies[i]) ends[i].unite(ends[static_cast<std::size_t>(d)]);
-      AI_RETURN_IF_ERROR(record_step(steps[i], recording, ends[i]));
+    recording = {std::move(*graph), {}, {}, {}};
+    ends_.assign(steps_.size(), {});
+    find_chains();
+    for (std::size_t i = 0; i < steps_.size();) {
+      std::size_t end = i + 1;
+      while (end < steps_.size() && continues_[end]) ++end;
+      AI_RETURN_IF_ERROR(record_chain(i, end, recording));
+      i = end;
     }
-    return collect_edges(recording);
+    return describe_ ? collect_edges(recording) : Status();
   }
 
   /// Whether the failure was an invalidated capture.
   [[nodiscard]] bool broken() const noexcept { return broken_; }
 
  private:
-  /// Records `recorded` after `leaves` and leaves in them what comes after it: an empty step
-  /// passes its dependencies on.
-  Status record_step(const RecordedStep& recorded, Recording& recording, Leaves& leaves) {
-    Step& step = *recorded.step;
+  /// Each step is a capture of its own, so that what it made and how it left the capture are known
+  /// behind it. Where nobody asks, the library's own steps share one with the step before them if
+  /// that is all they wait for.
+  void find_chains() {
+    continues_.assign(steps_.size(), false);
+    is_waited_for_.assign(steps_.size(), false);
+    for (std::size_t i = 0; i < steps_.size(); ++i) {
+      const std::vector<int>& before = dependencies_[i];
+      continues_[i] = !describe_ && before.size() == 1 && before[0] + 1 == static_cast<int>(i) &&
+                      !steps_[i].user && !steps_[i - 1].user;
+      if (continues_[i]) continue;
+      for (const int d : before) is_waited_for_[static_cast<std::size_t>(d)] = true;
+    }
+  }
+
+  /// Records the steps [first, end) as one capture.
+  Status record_chain(std::size_t first, std::size_t end, Recording& recording) {
+    std::size_t before = 0;
+    if (steps_[first].user) AI_RETURN_IF_ERROR(count_nodes(recording, before));
+    Leaves after;
+    for (const int d : dependencies_[first]) after.unite(ends_[static_cast<std::size_t>(d)]);
     CaptureScope scope(api_, stream_);
-    Status status = scope.begin(recording.graph, leaves);
-    if (!status.ok()) return in_step(step, status);
-    status = enqueue(step, addresses_, stream_);
+    Status status = scope.begin(recording.graph, after);
+    if (!status.ok()) return in_step(*steps_[first].step, status);
+    for (std::size_t i = first; i < end && status.ok(); ++i) {
+      status = record_step(i, scope);
+    }
+    if (status.ok()) {
+      status = scope.end();
+      if (!status.ok()) status = in_step(*steps_[end - 1].step, status);
+    }
+    broken_ = scope.broken();
+    if (describe_ || steps_[first].user) restore_device();
+    AI_RETURN_IF_ERROR(std::move(status));
+    if (describe_) {
+      const Step& step = *steps_[first].step;
+      status = collect_nodes(step, recording);
+      if (!status.ok()) return in_step(step, status);
+    }
+    return steps_[first].user ? check_user(first, before, recording) : Status();
+  }
+
+  /// Leaves in ends_ what comes after the step: an empty one passes its dependencies on.
+  Status record_step(std::size_t i, CaptureScope& scope) {
+    const RecordedStep& recorded = steps_[i];
+    Status status = enqueue(*recorded.step, *recorded.addresses, stream_);
     if (!status.ok()) {
       scope.look();
       // Libraries have codes of their own for a capture that something else has broken.
-      if (scope.broken()) status = {StatusCode::CaptureInvalidated, status.message()};
-    } else {
-      status = scope.leaves(leaves);
-      if (status.ok()) status = scope.end();
-      if (!status.ok()) status = in_step(step, status);
+      if (scope.broken()) return {StatusCode::CaptureInvalidated, status.message()};
+      return status;
     }
-    broken_ = scope.broken();
-    restore_device();
-    AI_RETURN_IF_ERROR(std::move(status));
-    std::size_t made = 0;
-    status = collect_nodes(step, recording, made);
+    if (!describe_ && !recorded.user && !is_waited_for_[i]) return {};
+    status = scope.leaves(ends_[i]);
+    return status.ok() ? status : in_step(*recorded.step, status);
+  }
+
+  Status check_user(std::size_t i, std::size_t before, Recording& recording) {
+    const Step& step = *steps_[i].step;
+    std::size_t count = 0;
+    Status status = count_nodes(recording, count);
     if (!status.ok()) return in_step(step, status);
-    if (recorded.user && made == 0 && writes_something(step)) {
-      return {StatusCode::Invalid, "step '" + step.name() +
-                                       "' declares memory that it writes, but put nothing on the "
-                                       "stream it was given: no replay would do its work"};
-    }
+    recording.user_nodes.push_back(count - before);
+    if (count != before || !writes_something(step)) return {};
+    return {StatusCode::Invalid, "step '" + step.name() +
+                                     "' declares memory that it writes, but put nothing on the "
+                                     "stream it was given: no replay would do its work"};
+  }
+
+  Status count_nodes(const Recording& recording, std::size_t& count) {
+    AI_CUDA_RETURN_IF_ERROR(api_, graph_get_nodes, recording.graph.get(), nullptr, &count);
     return {};
   }
 
@@ -107,14 +158,14 @@ class Recorder {
     }
   }
 
-  Status collect_nodes(const Step& step, Recording& recording, std::size_t& made) {
+  Status collect_nodes(const Step& step, Recording& recording) {
     std::size_t count = 0;
-    AI_CUDA_RETURN_IF_ERROR(api_, graph_get_nodes, recording.graph.get(), nullptr, &count);
+    AI_RETURN_IF_ERROR(count_nodes(recording, count));
     std::vector<cudaGraphNode_t> all(count);
     if (count > index_.size()) {
       AI_CUDA_RETURN_IF_ERROR(api_, graph_get_nodes, recording.graph.get(), all.data(), &count);
     }
-    made = count - index_.size();
+    const std::size_t made = count - index_.size();
     std::size_t number = 0;
     for (std::size_t i = 0; made > 0 && i < count; ++i) {
       if (!index_.emplace(all[i], static_cast<int>(index_.size())).second) continue;
@@ -151,25 +202,27 @@ class Recorder {
 
   const cuda::Api& api_;
   cudaStream_t stream_;
-  int device_;
-  const AddressMap& addresses_;
+  std::span<const RecordedStep> steps_;
+  const std::vector<std::vector<int>>& dependencies_;
+  bool describe_;
+  int device_ = 0;
+  std::vector<bool> continues_;      // for each step: it shares the capture of the one before
+  std::vector<bool> is_waited_for_;  // by one that begins a capture
+  std::vector<Leaves> ends_;
   std::unordered_map<cudaGraphNode_t, int> index_;
   bool broken_ = false;
 };
 
 }  // namespace
 
-Result<Recording> record(const cuda::Api& api, std::span<const RecordedStep> steps,
-                         const std::vector<std::vector<int>>& dependencies,
-                         const AddressMap& addresses, int retries) {
-  int device = 0;
-  AI_CUDA_RETURN_IF_ERROR(api, get_device, &device);
-  Result<cuda::OwnedStream> stream = cuda::make_stream(api);
-  if (!stream) return stream.status();
+Result<Recording> record(const cuda::Api& api, cudaStream_t stream,
+                         std::span<const RecordedStep> steps,
+                         const std::vector<std::vector<int>>& dependencies, int retries,
+                         Describe describe) {
   for (int attempt = 0;; ++attempt) {
-    Recorder recorder(api, stream->get(), device, addresses);
+    Recorder recorder(api, stream, steps, dependencies, describe);
     Recording recording;
-    Status status = recorder.run(steps, dependencies, recording);
+    Status status = recorder.run(recording);
     if (status.ok()) return recording;
     recording.graph.reset();
     (void)api.get_last_error();

@@ -166,7 +166,7 @@ cudaError_t FakeCuda::work(Stream stream, cudaGraphNodeType type, double takes_u
   }
   auto node = std::make_shared<Node>(Node{type, takes_us, std::move(what)});
   if (s.status == cudaStreamCaptureStatusNone) {
-    run({node});
+    run(*node);
     return cudaSuccess;
   }
   for (Node* leaf : s.leaves) s.graph->edges.emplace_back(leaf, node.get());
@@ -181,12 +181,21 @@ void FakeCuda::call_back(const std::function<void()>& function) {
   in_callback_ = false;
 }
 
-void FakeCuda::run(const std::vector<std::shared_ptr<Node>>& nodes, const std::set<Node*>& off) {
-  for (const std::shared_ptr<Node>& node : nodes) {
-    if (off.contains(node.get())) continue;
-    if (node->what) node->what();
-    microseconds_ += node->takes_us;
-  }
+void FakeCuda::run(const Node& node) {
+  if (node.what) node.what();
+  microseconds_ += node.takes_us;
+}
+
+std::vector<std::pair<std::size_t, std::size_t>> FakeCuda::edges_of(const Graph& graph) {
+  const auto place = [&](const Node* node) {
+    std::size_t i = 0;
+    while (graph.nodes[i].get() != node) ++i;
+    return i;
+  };
+  std::vector<std::pair<std::size_t, std::size_t>> edges;
+  for (const auto& [from, to] : graph.edges) edges.emplace_back(place(from), place(to));
+  std::sort(edges.begin(), edges.end());
+  return edges;
 }
 
 void FakeCuda::drop(UserObject* object, unsigned references) {

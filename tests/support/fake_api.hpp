@@ -92,7 +92,10 @@ class FakeCuda {
     std::vector<UserObject*> retained;
   };
   struct Exec {
-    std::vector<std::shared_ptr<Node>> nodes;
+    Graph* source = nullptr;                    // it knows the nodes of this graph alone
+    std::vector<std::shared_ptr<Node>> nodes;   // the source's
+    std::vector<std::shared_ptr<Node>> bodies;  // what they do since the last update
+    std::vector<std::pair<std::size_t, std::size_t>> edges;
     std::vector<UserObject*> retained;
     std::set<Node*> off;
     bool in_flight = false;
@@ -131,7 +134,8 @@ class FakeCuda {
   void drop_all(std::vector<UserObject*>& objects);
   void* allocate(std::size_t bytes, int on_device, cudaMemoryType type, bool pooled);
   void release(void* data);
-  void run(const std::vector<std::shared_ptr<Node>>& nodes, const std::set<Node*>& off = {});
+  static std::vector<std::pair<std::size_t, std::size_t>> edges_of(const Graph& graph);
+  void run(const Node& node);
   void call_back(const std::function<void()>& function);
 
   static inline FakeCuda* current_ = nullptr;

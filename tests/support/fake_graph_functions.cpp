@@ -131,14 +131,49 @@ struct FakeGraphs {
   static cudaError_t graph_instantiate(cudaGraphExec_t* out, cudaGraph_t graph,
                                        unsigned long long) {
     if (const cudaError_t e = fake().enter("graph_instantiate")) return e;
-    const auto* const source = reinterpret_cast<FakeCuda::Graph*>(graph);
+    auto* const source = reinterpret_cast<FakeCuda::Graph*>(graph);
     auto made = std::make_unique<FakeCuda::Exec>();
+    made->source = source;
     made->nodes = source->nodes;
+    made->bodies = source->nodes;
+    made->edges = FakeCuda::edges_of(*source);
     made->retained = source->retained;
     for (FakeCuda::UserObject* object : made->retained) object->references += 1;
     auto* const handle = made.get();
     fake().execs_[handle] = std::move(made);
     *out = reinterpret_cast<cudaGraphExec_t>(handle);
+    return cudaSuccess;
+  }
+  // A failing one has changed the first node: what else it leaves behind, CUDA does not say.
+  static cudaError_t graph_exec_update(cudaGraphExec_t exec, cudaGraph_t graph,
+                                       cudaGraphExecUpdateResultInfo*) {
+    const cudaError_t e = fake().enter("graph_exec_update");
+    auto* const handle = reinterpret_cast<FakeCuda::Exec*>(exec);
+    auto* const source = reinterpret_cast<FakeCuda::Graph*>(graph);
+    if (handle == nullptr) return fake().error(cudaErrorInvalidValue);
+    if (!fake().graphs_.contains(source)) {
+      fake().broken_rules_.emplace_back("an update from a graph that does not exist");
+      return fake().error(cudaErrorInvalidValue);
+    }
+    bool same = handle->nodes.size() == source->nodes.size() &&
+                handle->edges == FakeCuda::edges_of(*source);
+    for (std::size_t i = 0; same && i < source->nodes.size(); ++i) {
+      same = handle->nodes[i]->type == source->nodes[i]->type;
+    }
+    if (e != cudaSuccess || !same) {
+      if (!handle->bodies.empty() && !source->nodes.empty()) {
+        handle->bodies[0] = source->nodes[0];
+      }
+      return e != cudaSuccess ? e : fake().error(cudaErrorGraphExecUpdateFailure);
+    }
+    handle->bodies = source->nodes;
+    for (FakeCuda::UserObject* object : source->retained) object->references += 1;
+    std::vector<FakeCuda::UserObject*> before = std::exchange(handle->retained, source->retained);
+    if (handle->in_flight) {
+      fake().in_flight_.push_back(std::move(before));
+    } else {
+      fake().drop_all(before);
+    }
     return cudaSuccess;
   }
   static cudaError_t graph_upload(cudaGraphExec_t, cudaStream_t) {
@@ -150,9 +185,12 @@ struct FakeGraphs {
       return fake().error(cudaErrorStreamCaptureUnsupported);
     }
     auto* const handle = reinterpret_cast<FakeCuda::Exec*>(exec);
+    if (handle == nullptr) return fake().error(cudaErrorInvalidValue);
     handle->in_flight = fake().holding_;
     fake().microseconds_ += 1;
-    fake().run(handle->nodes, handle->off);
+    for (std::size_t i = 0; i < handle->nodes.size(); ++i) {
+      if (!handle->off.contains(handle->nodes[i].get())) fake().run(*handle->bodies[i]);
+    }
     return cudaSuccess;
   }
   static cudaError_t graph_launch(cudaGraphExec_t exec, cudaStream_t stream) {
@@ -193,7 +231,12 @@ struct FakeGraphs {
                             handle->type == cudaGraphNodeTypeMemcpy ||
                             handle->type == cudaGraphNodeTypeMemset;
     if (!has_switch) return fake().error(cudaErrorInvalidValue);
-    auto& off = reinterpret_cast<FakeCuda::Exec*>(exec)->off;
+    auto* const executable = reinterpret_cast<FakeCuda::Exec*>(exec);
+    if (executable == nullptr) return fake().error(cudaErrorInvalidValue);
+    if (!fake().graphs_.contains(executable->source)) {
+      fake().broken_rules_.emplace_back("a node of a graph that does not exist was used");
+    }
+    auto& off = executable->off;
     if (enabled != 0) off.erase(handle);
     if (enabled == 0) off.insert(handle);
     return cudaSuccess;
@@ -272,6 +315,7 @@ void fill_graph_functions(cuda::Api& table) {
   GE_FAKE(graph_get_edges);
   GE_FAKE(graph_node_get_type);
   GE_FAKE(graph_instantiate);
+  GE_FAKE(graph_exec_update);
   GE_FAKE(graph_upload);
   GE_FAKE(graph_launch);
   GE_FAKE(get_driver_entry_point);

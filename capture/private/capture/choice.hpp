@@ -29,6 +29,9 @@ struct Choice {
 /// throw std::bad_alloc.
 [[nodiscard]] Result<std::vector<Choice>> take_first(std::span<const LoweredTask> tasks);
 
+/// The same for one task, but `preferred`, where a candidate of that name is as good, comes first.
+[[nodiscard]] Result<Choice> take_again(const Task& task, const std::string& preferred);
+
 /// Calls prepare on each step; an exception becomes a Status. A failure names the step.
 [[nodiscard]] Status prepare(const Candidate& candidate);
 

@@ -2,13 +2,20 @@
 
 #include "ai/backend.hpp"
 #include "ai/capture.hpp"
+#include "capture/lowering.hpp"
 #include "capture/tuner.hpp"
 #include "cuda/api.hpp"
 
 namespace ai::detail {
 
-/// ai::capture on the CUDA target, over any runtime and backend. Precondition: the program is not
-/// empty and its tensors are Device::CUDA. May throw std::bad_alloc.
+/// ai::capture on the CUDA target, over any runtime and backend; the executable asks for a backend
+/// again where steps are made anew. Precondition: the program is not empty and its tensors are
+/// Device::CUDA. May throw std::bad_alloc.
+[[nodiscard]] Result<Executable> capture_with(const cuda::Api& api,
+                                              const BackendMaker& make_backend,
+                                              const Program& program, const CaptureOptions& options,
+                                              const TunerSettings& tuner);
+/// The same with a backend that outlives the executable and is not used by two threads.
 [[nodiscard]] Result<Executable> capture_with(const cuda::Api& api, Backend& backend,
                                               const Program& program, const CaptureOptions& options,
                                               const TunerSettings& tuner);

@@ -1,10 +1,13 @@
 #pragma once
 
+#include <cstddef>
 #include <memory>
 #include <vector>
 
 #include "capture/executable_impl.hpp"
+#include "capture/rebinding.hpp"
 #include "capture/reclaim.hpp"
+#include "capture/recorder.hpp"
 #include "cuda/driver_launch.hpp"
 #include "cuda/owners.hpp"
 
@@ -12,23 +15,30 @@ namespace ai::detail {
 
 /// What an executable is made of.
 struct CapturedGraph {
-  cuda::OwnedGraph graph;
+  cuda::OwnedGraph graph;    ///< what `exec` was instantiated from: it knows its nodes alone
+  cuda::OwnedGraph updated;  ///< what it was last updated from, if it was
   cuda::OwnedGraphExec exec;
   std::vector<cudaGraphNode_t> nodes;
-  std::unique_ptr<Retained> owned;     ///< null where the graph retains it (reclaim.hpp)
-  const Retained* retained = nullptr;  ///< lives as long as `exec`
+  bool has_switches = true;                    ///< each node can be switched off
+  std::vector<std::size_t> user_nodes;         ///< as in Recording
+  std::vector<std::vector<int>> dependencies;  ///< of the steps
+  // One of the two:
+  std::unique_ptr<Retained> owned;
+  RetainedObject shared;  ///< where the graphs retain it (reclaim.hpp)
 };
 
-/// An instantiated graph on `device`.
+/// An instantiated graph.
 class CudaExecutable final : public Executable::Impl {
  public:
-  CudaExecutable(const cuda::Api& api, int device, CapturedGraph captured,
+  CudaExecutable(const cuda::Api& api, Blueprint blueprint, CapturedGraph captured,
                  ExecutableInfo info) noexcept;
   ~CudaExecutable() override;
 
   [[nodiscard]] Status launch(Stream stream) noexcept override;
   [[nodiscard]] Status enqueue(Stream stream) noexcept override;
   [[nodiscard]] Status wait() noexcept override;
+  [[nodiscard]] Status rebind(std::span<const Rebinding> moves) override;
+  [[nodiscard]] Result<Executable> clone(std::span<const Rebinding> moves) const override;
 
  private:
   [[nodiscard]] Status launched(Stream stream) noexcept;
@@ -37,22 +47,44 @@ class CudaExecutable final : public Executable::Impl {
   [[nodiscard]] Status check_stream(Stream stream) const noexcept;
   [[nodiscard]] Status refused(cudaError_t code) const noexcept;
   [[nodiscard]] Status wait_here() noexcept;
+  [[nodiscard]] Status fence(Stream stream) noexcept;
   [[nodiscard]] Status leave_to_last_launch() noexcept;
   void abandon() noexcept;
   [[nodiscard]] Status enqueue_steps(Stream stream);
+
+  // cuda_rebind.cpp
+  [[nodiscard]] Result<Moves> resolve_here(std::span<const Rebinding> moves) const;
+  [[nodiscard]] Result<cuda::OwnedGraph> record_moved(const Moves& moves);
+  [[nodiscard]] Status replace(const Moves& moves);
+  [[nodiscard]] Status finish() noexcept;
+  [[nodiscard]] Status replace_refused(const Moves& moves);
+  [[nodiscard]] bool restore() noexcept;
+  [[nodiscard]] Result<cudaStream_t> private_stream() noexcept;
+  void switch_on() noexcept;
 
   const cuda::Api& api_;
   const int device_;
   const cuda::DriverLaunch driver_;
   CapturedGraph captured_;
+  cuda::OwnedStream private_stream_;  // made by the first rebind
   Stream last_stream_ = nullptr;
   bool launched_ = false;
   bool running_ = false;       // a launch may be
   cuda::OwnedEvent enqueued_;  // behind the last enqueue(), if that may be running
 };
 
-/// Instantiates `graph` on the current device and sends it to the device, so that the first launch
-/// is as quick as the others. May throw std::bad_alloc.
-[[nodiscard]] Result<cuda::OwnedGraphExec> instantiate(const cuda::Api& api, cudaGraph_t graph);
+/// Plans the workspace of `blueprint`, records its steps and instantiates the graph, on the current
+/// device, that of the blueprint, in relaxed capture mode. May throw std::bad_alloc.
+[[nodiscard]] Result<Executable> make_cuda_executable(const cuda::Api& api, Blueprint blueprint);
+
+/// The parts of that. Maps the blueprint's addresses.
+struct CudaParts {
+  CapturedGraph captured;
+  ExecutableInfo info;
+};
+[[nodiscard]] Result<CudaParts> build(const cuda::Api& api, Blueprint& blueprint);
+
+/// The steps of a blueprint over its addresses.
+[[nodiscard]] std::vector<RecordedStep> recorded_steps(const Blueprint& blueprint);
 
 }  // namespace ai::detail

@@ -1,18 +1,12 @@
 #pragma once
 
-#include <memory>
-#include <vector>
-
-#include "ai/memory.hpp"
-#include "ai/step.hpp"
-#include "capture/executable_impl.hpp"
-#include "capture/workspace.hpp"
+#include "ai/executable.hpp"
+#include "capture/blueprint.hpp"
 
 namespace ai::detail {
 
-/// `steps` on the CPU, one after the other at every launch, over a workspace of its own. Fails with
-/// OutOfMemory. May throw std::bad_alloc.
-[[nodiscard]] Result<std::unique_ptr<Executable::Impl>> make_host_executable(
-    std::vector<std::shared_ptr<Step>> steps, const WorkspacePlan& workspace, ExecutableInfo info);
+/// The steps of `blueprint` on the CPU, one after the other at every launch, over a workspace of
+/// its own. Fails with OutOfMemory. May throw std::bad_alloc.
+[[nodiscard]] Result<Executable> make_host_executable(Blueprint blueprint);
 
 }  // namespace ai::detail

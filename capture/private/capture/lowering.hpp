@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <memory>
 #include <string>
@@ -18,9 +19,11 @@ struct LoweredTask {
   /// and attributes. Empty where there is nothing to choose.
   std::string problem;
   bool user = false;
-  bool fixed = false;  ///< nothing to choose and to explain: a user step or a copy
+  bool fixed = false;    ///< nothing to choose and to explain: a user step or a copy
+  std::size_t item = 0;  ///< of the program
 };
 
+using BackendMaker = std::function<std::unique_ptr<Backend>()>;
 /// Makes the step that carries a copy out (copy_step.hpp).
 using CopyMaker = std::function<Result<std::shared_ptr<Step>>(const CopyStep&)>;
 
@@ -29,6 +32,11 @@ using CopyMaker = std::function<Result<std::shared_ptr<Step>>(const CopyStep&)>;
 /// std::bad_alloc.
 [[nodiscard]] Result<std::vector<LoweredTask>> lower(const Program& program, Backend& backend,
                                                      Target target, const CopyMaker& make_copy);
+/// Those of one item, said to be the `index`-th. As above.
+[[nodiscard]] Result<std::vector<LoweredTask>> lower_item(const Program::Item& item,
+                                                          std::size_t index, Backend& backend,
+                                                          Target target,
+                                                          const CopyMaker& make_copy);
 
 /// The tensors whose memory an item touches, with the names that errors call them by. May throw
 /// std::bad_alloc.

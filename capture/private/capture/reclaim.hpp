@@ -14,13 +14,32 @@ namespace ai::detail {
 struct Retained {
   cuda::DeviceMemory workspace;
   std::vector<std::shared_ptr<Step>> steps;  // they own the constants their nodes read
-  AddressMap addresses = {};                 // symbolic storage over the workspace
   Retained* next = nullptr;
 };
 
-/// Hands `retained` to `graph` and to whatever is instantiated from it, as a CUDA user object. On
-/// failure it is freed, now or by the next reclaim(). Makes every launch of the graph dearer, on
-/// the host and on the device (docs/results/gpu-tests.md), so it is the last resort.
+/// A Retained as a CUDA user object: it is freed, now or by the next reclaim(), when this is gone
+/// and with it every graph that was given it and whatever is instantiated from or updated with
+/// these. Makes every launch of such a graph dearer, on the host and on the device
+/// (docs/results/gpu-tests.md), so it is the last resort. Move-only.
+class RetainedObject {
+ public:
+  RetainedObject() noexcept = default;
+  RetainedObject(RetainedObject&& other) noexcept;
+  RetainedObject& operator=(RetainedObject&& other) noexcept;
+  ~RetainedObject();
+
+  /// On failure `retained` is freed.
+  [[nodiscard]] static Result<RetainedObject> make(const cuda::Api& api,
+                                                   std::unique_ptr<Retained> retained) noexcept;
+  [[nodiscard]] explicit operator bool() const noexcept { return object_ != nullptr; }
+  [[nodiscard]] Status give_to(cudaGraph_t graph) const noexcept;
+
+ private:
+  const cuda::Api* api_ = nullptr;
+  cudaUserObject_t object_ = nullptr;
+};
+
+/// Gives `graph` alone such an object.
 [[nodiscard]] Status retain(const cuda::Api& api, cudaGraph_t graph,
                             std::unique_ptr<Retained> retained) noexcept;
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <memory>
 #include <span>
 #include <vector>
@@ -14,6 +15,7 @@ namespace ai::detail {
 /// A step as the recorder sees it.
 struct RecordedStep {
   Step* step = nullptr;
+  const AddressMap* addresses = nullptr;
   /// The caller's own code: if it declares memory that it writes and yet puts nothing on the stream
   /// it was given, its work went elsewhere and no replay would do it. That is an error.
   bool user = false;
@@ -22,19 +24,26 @@ struct RecordedStep {
 /// A graph, not yet instantiated, and what is in it.
 struct Recording {
   cuda::OwnedGraph graph;
+  std::vector<std::size_t> user_nodes;  ///< how many each step of the caller's made
+  // Only where they are asked for:
   std::vector<Node> nodes;
   std::vector<cudaGraphNode_t> handles;  ///< of `nodes`
   bool has_switches = true;              ///< each node can be switched off in an executable
 };
 
-/// Records `steps` into one graph on a private stream of the current device, each behind exactly
-/// its `dependencies` (as ai::dependencies gives them). A capture that something else invalidates
-/// is thrown away whole and begun again up to `retries` times. The Status names the step and its
-/// first failing call. On return no stream is capturing, and the last-error slot holds no error of
-/// ours. May throw std::bad_alloc.
-[[nodiscard]] Result<Recording> record(const cuda::Api& api, std::span<const RecordedStep> steps,
+/// Whether a recording is to say what is in it. What only updates a graph that was recorded before
+/// is quicker without.
+enum class Describe { No, Yes };
+
+/// Records `steps` into one graph on `stream`, a private one of the current device, each behind
+/// exactly its `dependencies` (as ai::dependencies gives them). A capture that something else
+/// invalidates is thrown away whole and begun again up to `retries` times. The Status names the
+/// step and its first failing call. On return the stream is not capturing, and the last-error slot
+/// holds no error of ours. May throw std::bad_alloc.
+[[nodiscard]] Result<Recording> record(const cuda::Api& api, cudaStream_t stream,
+                                       std::span<const RecordedStep> steps,
                                        const std::vector<std::vector<int>>& dependencies,
-                                       const AddressMap& addresses, int retries);
+                                       int retries, Describe describe = Describe::Yes);
 
 /// Records all of `steps`, one after the other, `copies` times into one chain: what the tuner
 /// replays. Begun again as above. May throw std::bad_alloc.

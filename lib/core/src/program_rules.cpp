@@ -42,6 +42,8 @@ Status strides(const Operand& operand) {
   return {};
 }
 
+}  // namespace
+
 Status described(const Operand& operand) {
   const Tensor& tensor = *operand.tensor;
   const Extents& shape = tensor.desc.shape;
@@ -79,8 +81,6 @@ Status described(const Operand& operand) {
   }
   return {};
 }
-
-}  // namespace
 
 std::vector<Operand> operands_of(const UserStep& step) {
   std::vector<Operand> operands;

@@ -25,7 +25,13 @@ bool depends_on(const Step& later, const Step& earlier) noexcept {
 }
 
 std::vector<std::vector<int>> dependencies(const std::vector<const Step*>& steps) {
-  const std::size_t count = steps.size();
+  return dependencies(steps.size(), [&](std::size_t later, std::size_t earlier) {
+    return depends_on(*steps[later], *steps[earlier]);
+  });
+}
+
+std::vector<std::vector<int>> dependencies(
+    std::size_t count, const std::function<bool(std::size_t, std::size_t)>& waits) {
   std::vector<std::vector<int>> result(count);
   std::vector<std::vector<bool>> waits_for(count);  // directly or through others
   for (std::size_t later = 0; later < count; ++later) {
@@ -33,7 +39,7 @@ std::vector<std::vector<int>> dependencies(const std::vector<const Step*>& steps
     implied.assign(later, false);
     // From the latest to the earliest: a step that another edge implies comes after that edge.
     for (std::size_t earlier = later; earlier-- > 0;) {
-      if (implied[earlier] || !depends_on(*steps[later], *steps[earlier])) continue;
+      if (implied[earlier] || !waits(later, earlier)) continue;
       result[later].push_back(static_cast<int>(earlier));
       implied[earlier] = true;
       for (std::size_t i = 0; i < earlier; ++i) {

@@ -39,14 +39,19 @@ std::shared_ptr<TestStep> step(std::string name, std::vector<MemoryRange> reads,
   return made;
 }
 
-Result<Recording> record(const Steps& steps, int retries = 3, bool user = false) {
+Result<Recording> record(const Steps& steps, int retries = 3, bool user = false,
+                         detail::Describe describe = detail::Describe::Yes) {
+  const cuda::Api& api = FakeCuda::api();
   std::vector<const Step*> pointers;
   std::vector<RecordedStep> recorded;
+  const AddressMap addresses;
   for (const auto& s : steps) {
     pointers.push_back(s.get());
-    recorded.push_back({s.get(), user});
+    recorded.push_back({s.get(), &addresses, user});
   }
-  return detail::record(FakeCuda::api(), recorded, dependencies(pointers), {}, retries);
+  Result<cuda::OwnedStream> stream = cuda::make_stream(api);
+  REQUIRE(stream.ok());
+  return detail::record(api, stream->get(), recorded, dependencies(pointers), retries, describe);
 }
 
 std::string names(const Recording& recording) {

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstddef>
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -53,5 +55,8 @@ class Step {
 /// For each step the indices of the earlier steps it must wait for, without those already implied
 /// by another (transitive reduction), in ascending order. May throw std::bad_alloc.
 [[nodiscard]] std::vector<std::vector<int>> dependencies(const std::vector<const Step*>& steps);
+/// The same for `count` steps of which waits(later, earlier) is known.
+[[nodiscard]] std::vector<std::vector<int>> dependencies(
+    std::size_t count, const std::function<bool(std::size_t, std::size_t)>& waits);
 
 }  // namespace ai

@@ -15,6 +15,8 @@ namespace ai::program_rules {
 /// What is read, then what is written.
 [[nodiscard]] std::vector<Operand> operands_of(const CopyStep& copy);
 
+/// A tensor (any dtype) that is described as in a plan, over memory that can hold it.
+[[nodiscard]] Status described(const Operand& operand);
 /// A user step's own rules: a name, a function, tensors that are described as in a plan.
 [[nodiscard]] Status well_formed(const UserStep& step);
 /// A copy's own rules: tensors that are described as in a plan, one dtype and shape, no byte in

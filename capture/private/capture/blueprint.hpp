@@ -1,0 +1,101 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "ai/backend.hpp"
+#include "ai/executable.hpp"
+#include "ai/program.hpp"
+#include "capture/choice.hpp"
+#include "capture/hazards.hpp"
+#include "capture/lowering.hpp"
+#include "capture/workspace.hpp"
+
+namespace ai::detail {
+
+/// How the items of a program become steps.
+struct Workshop {
+  Target target = Target::CUDA;
+  BackendMaker make_backend = {};
+  CopyMaker make_copy = {};
+};
+
+/// A choice that was made for a task, and the steps it stands for.
+struct ChosenTask {
+  std::string candidate = {};
+  std::string explain = {};
+  std::vector<std::shared_ptr<Step>> steps = {};
+};
+
+/// An operand of an item, in the order of operands_of.
+struct Slot {
+  static constexpr std::size_t kTemporary = static_cast<std::size_t>(-1);
+  void* built = nullptr;             ///< where the item's steps were built for it
+  void* now = nullptr;               ///< where the next launch finds it
+  std::size_t bytes = 0;             ///< from its first to its last
+  std::size_t operand = kTemporary;  ///< of the blueprint
+};
+
+/// An item of the program, with what was chosen for it. Its steps are built over the addresses of
+/// one time and mapped to those of another; each item has a map of its own, since two items may
+/// use different parts of one buffer.
+struct BoundItem {
+  Program::Item item;  ///< over the addresses of the next launch
+  std::vector<ChosenTask> tasks = {};
+  std::vector<Slot> slots = {};
+  AddressMap storage = {};    ///< the symbolic storage of its steps over the workspace
+  AddressMap addresses = {};  ///< and its operands
+
+  [[nodiscard]] bool is_user() const noexcept { return std::holds_alternative<UserStep>(item); }
+};
+
+struct BoundStep {
+  Step* step = nullptr;
+  std::size_t item = 0;
+};
+
+/// What an executable is built from, kept so that it can be built again over other memory.
+struct Blueprint {
+  Workshop workshop = {};
+  int device = 0;
+  int retries = 0;
+  std::vector<MemoryRange> temporaries = {};
+  std::vector<BoundItem> items = {};
+  std::vector<BoundOperand> operands = {};
+  std::vector<std::size_t> item_of = {};  ///< for each operand
+  std::vector<BoundStep> steps = {};      ///< of all items, in order
+  Hazards hazards = {};
+};
+
+/// May throw std::bad_alloc and what copying a user step's function throws, as may what copies a
+/// blueprint.
+[[nodiscard]] Blueprint draw(const Program& program, Workshop workshop,
+                             std::span<const LoweredTask> tasks, std::span<const Choice> choices);
+
+/// Lists the steps of the items anew, and what must wait for what.
+void list_steps(Blueprint& blueprint);
+/// Plans the workspace of the listed steps. `dependencies` is theirs.
+[[nodiscard]] WorkspacePlan plan_workspace(const Blueprint& blueprint,
+                                           const std::vector<std::vector<int>>& dependencies);
+/// Maps symbolic storage to a workspace at `base`, and operands to where they are now.
+void bind(Blueprint& blueprint, const WorkspacePlan& workspace, void* base);
+
+/// Adds to `addresses` where the operands of `item` are, given as `now`. False where one map cannot
+/// say it: they overlap each other where the steps were built and have moved apart.
+[[nodiscard]] bool map_operands(const BoundItem& item, std::span<void* const> now,
+                                AddressMap& addresses);
+/// What a step of an item touches under `addresses`.
+[[nodiscard]] Footprint footprint(std::size_t index, const Step& step, const AddressMap& addresses);
+
+[[nodiscard]] std::vector<ChosenTask> chosen_tasks(std::span<const LoweredTask> tasks,
+                                                   std::span<const Choice> choices);
+/// The slots of an item whose steps are built over the addresses it has now. Without operands.
+[[nodiscard]] std::vector<Slot> slots_of(const Program::Item& item);
+
+[[nodiscard]] std::vector<std::shared_ptr<Step>> steps_of(const Blueprint& blueprint);
+[[nodiscard]] std::string explain(const Blueprint& blueprint);
+
+}  // namespace ai::detail
