@@ -35,6 +35,8 @@ class FakeCuda {
   // Scripts. `nth` counts from 1 and from now.
   void fail(const std::string& function, int nth, cudaError_t code);
   void fail_any(int nth, cudaError_t code);
+  /// Nothing fails any more.
+  void fail_no_more() { failures_.clear(); }
   /// What fail_any's failing call was; empty before it was reached.
   [[nodiscard]] const std::string& failed() const { return failed_; }
 
@@ -45,6 +47,7 @@ class FakeCuda {
   /// What get_driver_entry_point finds: cuStreamIsCapturing, cuGraphLaunch, or nothing.
   std::set<std::string> driver_symbols;
   std::size_t free_bytes = std::size_t{1} << 30;
+  int refusals = 0;  ///< of the next updates of a graph
   cudaStreamCaptureMode mode = cudaStreamCaptureModeGlobal;
   /// Everything that was made and not destroyed, and every rule that was broken; empty if all is
   /// well.
