@@ -2,18 +2,19 @@
 #include <cuda_runtime.h>
 #include <doctest/doctest.h>
 
-#include <atomic>
 #include <functional>
 #include <memory>
 #include <stdexcept>
 #include <string>
 #include <thread>
 
+#include "bystander.hpp"
 #include "layer.hpp"
 #include "lifecycle_kernels.hpp"
 
 namespace {
 
+using gpu::Bystander;
 using gpu::captured;
 using gpu::kQuick;
 using gpu::Layer;
@@ -109,34 +110,6 @@ TEST_CASE(
   CHECK(layer.holds(Layer::kK * 0.5F));
 }
 
-/// Does something again and again on a thread of its own, until it is stopped.
-class Bystander {
- public:
-  explicit Bystander(std::function<bool()> turn)
-      : thread_([this, turn = std::move(turn)] {
-          while (!stop_) {
-            if (!turn()) ++errors_;
-            ++turns_;
-          }
-        }) {}
-  ~Bystander() { stop(); }
-  Bystander(const Bystander&) = delete;
-  Bystander& operator=(const Bystander&) = delete;
-
-  void stop() {
-    stop_ = true;
-    if (thread_.joinable()) thread_.join();
-  }
-  [[nodiscard]] int turns() const { return turns_; }
-  [[nodiscard]] int errors() const { return errors_; }
-
- private:
-  std::atomic<bool> stop_{false};
-  std::atomic<int> turns_{0};
-  std::atomic<int> errors_{0};
-  std::thread thread_;
-};
-
 TEST_CASE("A3: captures and another thread's work on the legacy stream do not disturb each other") {
   const Layer layer;
   Bystander bystander([] {
@@ -192,6 +165,28 @@ TEST_CASE("A4: a capture that another thread's cudaDeviceSynchronize breaks is b
     breaks = 0;
     CHECK(captured(program).launch().ok());
   }
+}
+
+TEST_CASE("D3: an error that the caller has ignored neither fails a program nor is taken from it") {
+  const Layer layer;
+  const OwnStream stream;
+  REQUIRE(cudaSetDevice(999) == cudaErrorInvalidDevice);
+  // Not checked where a CUB reduction takes part: CUB reports what is pending as its own failure,
+  // so that the slot is cleared before it.
+  const auto plan = ai::plan_forward(layer.call(ai::ActKind::GELU));
+  REQUIRE_MESSAGE(plan.ok(), plan.status().to_string());
+  CHECK(cudaPeekAtLastError() == cudaErrorInvalidDevice);
+  ai::Program program;
+  REQUIRE(program.add(*plan).ok());
+  ai::Result<ai::Executable> executable = ai::capture(program, kQuick);
+  REQUIRE_MESSAGE(executable.ok(), executable.status().to_string());
+  CHECK(cudaPeekAtLastError() == cudaErrorInvalidDevice);
+  const ai::Status launched = executable->launch(stream.get());
+  CHECK_MESSAGE(launched.ok(), launched.to_string());
+  const ai::Status waited = executable->wait();
+  CHECK_MESSAGE(waited.ok(), waited.to_string());
+  CHECK(cudaGetLastError() == cudaErrorInvalidDevice);
+  CHECK(layer.holds(Layer::kK));  // GELU(56) is 56
 }
 
 }  // namespace

@@ -10,7 +10,9 @@
 #include "ai/ai.hpp"
 
 /// What the tests of captures and lifetimes work with: a stream, a layer with a known result, and
-/// an executable of it.
+/// an executable of it. What is put into device memory here is there when the function returns:
+/// a copy from pageable memory need not be, and streams that do not wait for the legacy stream
+/// would come too early.
 namespace gpu {
 
 /// A stream of the caller's.
@@ -33,6 +35,7 @@ inline float* device_buffer(const std::vector<float>& values) {
   REQUIRE(cudaMalloc(&data, values.size() * sizeof(float)) == cudaSuccess);
   REQUIRE(cudaMemcpy(data, values.data(), values.size() * sizeof(float), cudaMemcpyHostToDevice) ==
           cudaSuccess);
+  REQUIRE(cudaStreamSynchronize(nullptr) == cudaSuccess);
   return static_cast<float*>(data);
 }
 
@@ -64,6 +67,12 @@ struct LayerOf {
   LayerOf& operator=(const LayerOf&) = delete;
 
   [[nodiscard]] ai::Tensor out() const { return ai::make_tensor_2d(y, {kM, kN}); }
+  [[nodiscard]] ai::GemmForward call(ai::ActKind act = ai::ActKind::None) const {
+    return {.A = ai::make_tensor_2d(a, {kM, kK}),
+            .B = ai::make_tensor_2d(b, {kK, kN}),
+            .Y = out(),
+            .attrs = {.act = act}};
+  }
   [[nodiscard]] ai::Program program(ai::ActKind act = ai::ActKind::None) const {
     ai::Program program;
     add_product(program, out(), act);
@@ -90,7 +99,10 @@ struct LayerOf {
     REQUIRE(program.add(std::move(copy)).ok());
     return program;
   }
-  void clear() const { REQUIRE(cudaMemset(y, 0, kM * kN * sizeof(float)) == cudaSuccess); }
+  void clear() const {
+    REQUIRE(cudaMemset(y, 0, kM * kN * sizeof(float)) == cudaSuccess);
+    REQUIRE(cudaStreamSynchronize(nullptr) == cudaSuccess);
+  }
   /// Whether every element is `expected`.
   [[nodiscard]] bool holds(float expected) const {
     for (const float value : download(y, kM * kN)) {
@@ -101,10 +113,9 @@ struct LayerOf {
 
  private:
   void add_product(ai::Program& program, const ai::Tensor& to, ai::ActKind act) const {
-    const auto plan = ai::plan_forward({.A = ai::make_tensor_2d(a, {kM, kK}),
-                                        .B = ai::make_tensor_2d(b, {kK, kN}),
-                                        .Y = to,
-                                        .attrs = {.act = act}});
+    ai::GemmForward product = call(act);
+    product.Y = to;
+    const auto plan = ai::plan_forward(product);
     REQUIRE_MESSAGE(plan.ok(), plan.status().to_string());
     REQUIRE(program.add(*plan).ok());
   }

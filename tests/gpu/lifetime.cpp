@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "device_memory.hpp"
 #include "layer.hpp"
 #include "lifecycle_kernels.hpp"
 
@@ -22,29 +23,14 @@ using gpu::device_buffer;
 using gpu::download;
 using gpu::Layer;
 using gpu::OwnStream;
+using gpu::poisoning_program;
+using gpu::settled_free_bytes;
 
 constexpr long long kMillisecond = 1'000'000;
 
 double milliseconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start)
       .count();
-}
-
-/// A program that does nothing but fill a temporary of `bytes` with NaN.
-ai::Program poisoning_program(std::size_t bytes) {
-  ai::TensorDesc desc;
-  desc.shape = {static_cast<std::int64_t>(bytes / sizeof(float))};
-  ai::Program program;
-  const auto target = program.temporary(desc);
-  REQUIRE_MESSAGE(target.ok(), target.status().to_string());
-  ai::UserStep poison;
-  poison.name = "poison";
-  poison.writes = {*target};
-  poison.cuda = [bytes](const ai::StepContext& context) {
-    return gpu::to_status(cudaMemsetAsync(context.writes[0].data, 0xFF, bytes, context.stream));
-  };
-  REQUIRE(program.add(std::move(poison)).ok());
-  return program;
 }
 
 /// Destroys an executable of `program` while it waits, for kFlightMs, between writing its temporary
@@ -124,18 +110,6 @@ TEST_CASE("B9: destruction in flight of an executable with a host function, like
   CHECK(calls == 2);  // one of them to warm up
 }
 
-/// Device memory that is free once everything launched has ended and what was destroyed in flight
-/// has been given back, which the next capture and destruction do.
-template <typename Program>
-long long settled_free_bytes(Program&& program) {
-  REQUIRE(cudaDeviceSynchronize() == cudaSuccess);
-  (void)captured(program());
-  std::size_t free = 0;
-  std::size_t total = 0;
-  REQUIRE(cudaMemGetInfo(&free, &total) == cudaSuccess);
-  return static_cast<long long>(free);
-}
-
 // One product with an epilogue, a temporary and a copy, 32x128x256.
 using SmallLayer = gpu::LayerOf<32, 128, 256>;
 
@@ -149,7 +123,7 @@ TEST_CASE("B2: 2000 times planning, capturing, launching and destroying keep no 
   long long before = 0;
   const auto start = std::chrono::steady_clock::now();
   for (int i = 0; i < kRounds; ++i) {
-    if (i == 50) before = settled_free_bytes(program);
+    if (i == 50) before = settled_free_bytes();
     ai::Executable executable = captured(program());
     REQUIRE(executable.workspace_bytes() > 0);
     for (const ai::Node& node : executable.nodes()) {
@@ -161,7 +135,7 @@ TEST_CASE("B2: 2000 times planning, capturing, launching and destroying keep no 
     if (i % 2 == 0) REQUIRE(executable.wait().ok());
   }
   MESSAGE("one round takes ", milliseconds_since(start) / kRounds, " ms");
-  CHECK(before - settled_free_bytes(program) < (2LL << 20));
+  CHECK(before - settled_free_bytes() < (2LL << 20));
   CHECK(layer.holds(SmallLayer::kK));
 }
 
@@ -171,7 +145,7 @@ TEST_CASE("B2: 500 live executables hold little more than the workspaces that th
     return layer.program_through_temporary(ai::ActKind::ELU,
                                            [](cudaStream_t) { return cudaSuccess; });
   };
-  const long long before = settled_free_bytes(program);
+  const long long before = settled_free_bytes();
   std::vector<ai::Executable> live;
   long long reported = 0;
   constexpr int kLive = 500;
@@ -180,7 +154,7 @@ TEST_CASE("B2: 500 live executables hold little more than the workspaces that th
     reported += static_cast<long long>(live.back().workspace_bytes());
     REQUIRE(live.back().launch().ok());
   }
-  const long long grown = before - settled_free_bytes(program);
+  const long long grown = before - settled_free_bytes();
   MESSAGE("500 executables hold ", grown, " bytes and report ", reported);
   // What nobody reports is the driver's copy of each uploaded graph (158 KiB for these three nodes,
   // on an H200 with driver 580) and the unused rest of the pool's last chunk. A library's workspace
