@@ -20,6 +20,13 @@ enum class Values {
   ExactLeft,
   ExactRight,  ///< the other way round
 };
+/// The operand that Case::offset moves.
+enum class Moved { All, A, B, C, Bias, Y, Z, GY, GA, GB, GC, GBias };
+[[nodiscard]] inline const char* to_string(Moved moved) {
+  static constexpr const char* kNames[] = {"all", "A",  "B",  "C",  "bias", "Y",
+                                           "Z",   "gY", "gA", "gB", "gC",   "gBias"};
+  return kNames[static_cast<std::size_t>(moved)];
+}
 
 struct Case {
   std::int64_t m = 1;
@@ -29,11 +36,13 @@ struct Case {
   ai::ActKind act = ai::ActKind::None;
   bool trans_a = false;
   bool trans_b = false;
-  bool with_z = false;      ///< backward: Z is given (act None may do without)
-  bool with_c = false;      ///< backward: C is described, so gC may be wanted
-  bool in_place = false;    ///< C is Y
-  std::int64_t pad = 0;     ///< leading dimension - width of each matrix, stride - 1 of the bias
-  std::int64_t offset = 0;  ///< floats from an aligned address to each first element
+  bool with_z = false;    ///< backward: Z is given (act None may do without)
+  bool with_c = false;    ///< backward: C is described, so gC may be wanted
+  bool in_place = false;  ///< C is Y
+  std::int64_t pad = 0;   ///< leading dimension - width of each matrix
+  std::int64_t bias_stride = 1;
+  std::int64_t offset = 0;  ///< floats from an aligned address to the first element of `moved`
+  Moved moved = Moved::All;
   float alpha = 1.0F;
   float beta = 1.0F;
   float slope = 0.01F;
@@ -44,6 +53,9 @@ struct Case {
   Values values = Values::Random;
   std::uint32_t seed = 1;
 
+  [[nodiscard]] std::int64_t offset_of(Moved operand) const {
+    return moved == Moved::All || moved == operand ? offset : 0;
+  }
   [[nodiscard]] ai::GemmAttrs attrs() const {
     ai::GemmAttrs attrs;
     attrs.trans_a = trans_a;
@@ -69,7 +81,8 @@ struct Case {
   if (c.with_z) out += " Z";
   if (c.with_c) out += " C";
   if (c.in_place) out += " in_place";
-  out += " pad " + std::to_string(c.pad) + " offset " + std::to_string(c.offset);
+  out += " pad " + std::to_string(c.pad) + " bias_stride " + std::to_string(c.bias_stride);
+  out += " offset " + std::to_string(c.offset) + " of " + to_string(c.moved);
   out += " alpha " + std::to_string(c.alpha) + " beta " + std::to_string(c.beta);
   out += " slope " + std::to_string(c.slope);
   out += std::string(" gA") + wanted(c.ga) + " gB" + wanted(c.gb) + " gC" + wanted(c.gc) +
@@ -102,41 +115,43 @@ inline void fill_random(Buffer& buffer, Random& random, Values values, bool is_l
                                        : random.sign();
   });
 }
-inline Buffer stored_a(const Case& c) {
-  return Buffer::matrix(c.trans_a ? c.k : c.m, c.trans_a ? c.m : c.k, c.pad, c.offset);
+/// Shaped as A, B, [M,N] or the bias, `which` of them.
+inline Buffer like_a(const Case& c, Moved which) {
+  return Buffer::matrix(c.trans_a ? c.k : c.m, c.trans_a ? c.m : c.k, c.pad, c.offset_of(which));
 }
-inline Buffer stored_b(const Case& c) {
-  return Buffer::matrix(c.trans_b ? c.n : c.k, c.trans_b ? c.k : c.n, c.pad, c.offset);
+inline Buffer like_b(const Case& c, Moved which) {
+  return Buffer::matrix(c.trans_b ? c.n : c.k, c.trans_b ? c.k : c.n, c.pad, c.offset_of(which));
 }
-inline Buffer stored_c(const Case& c) {
-  return Buffer::matrix(c.m, c.n, c.pad, c.offset);
+inline Buffer like_y(const Case& c, Moved which) {
+  return Buffer::matrix(c.m, c.n, c.pad, c.offset_of(which));
 }
-inline Buffer stored_bias(const Case& c) {
-  return Buffer::bias(c.bias, c.m, c.n, 1 + c.pad, c.offset);
+inline Buffer like_bias(const Case& c, Moved which) {
+  return Buffer::bias(c.bias, c.m, c.n, c.bias_stride, c.offset_of(which));
 }
 
 }  // namespace detail
 
-/// Operands of a forward call: inputs filled, outputs poisoned (Y filled where C is in place).
+/// Operands of a forward call: inputs filled, outputs poisoned (Y filled where C is in place). What
+/// must not be read is poisoned too: A and B where alpha is 0, C where beta is 0.
 struct ForwardData {
   explicit ForwardData(const Case& given)
       : spec(given),
-        a(detail::stored_a(given)),
-        b(detail::stored_b(given)),
-        y(detail::stored_c(given)) {
+        a(detail::like_a(given, Moved::A)),
+        b(detail::like_b(given, Moved::B)),
+        y(detail::like_y(given, Moved::Y)) {
     Random random(given.seed);
-    detail::fill_random(a, random, given.values, true);
-    detail::fill_random(b, random, given.values, false);
-    if (given.with_c && given.in_place) detail::fill_random(y, random, given.values, true);
-    if (given.with_c && !given.in_place) {
-      c = detail::stored_c(given);
-      detail::fill_random(*c, random, given.values, true);
+    if (given.alpha != 0.0F) {
+      detail::fill_random(a, random, given.values, true);
+      detail::fill_random(b, random, given.values, false);
     }
+    if (given.with_c && !given.in_place) c = detail::like_y(given, Moved::C);
+    if (given.with_c && given.beta != 0.0F)
+      detail::fill_random(c ? *c : y, random, given.values, true);
     if (given.bias != ai::BiasKind::None) {
-      bias = detail::stored_bias(given);
+      bias = detail::like_bias(given, Moved::Bias);
       detail::fill_random(*bias, random, given.values, true);
     }
-    if (given.with_z) z = detail::stored_c(given);
+    if (given.with_z) z = detail::like_y(given, Moved::Z);
   }
 
   [[nodiscard]] ai::GemmForward call(const Place& place = {}) const {
@@ -171,24 +186,26 @@ struct ForwardData {
 };
 
 /// Operands of a backward call: inputs filled, Overwrite gradients poisoned, others filled. C is
-/// poisoned: it is never read.
+/// poisoned, since it is never read; so are A and B where alpha is 0.
 struct BackwardData {
   explicit BackwardData(const Case& given)
       : spec(given),
-        a(detail::stored_a(given)),
-        b(detail::stored_b(given)),
-        gy(detail::stored_c(given)) {
+        a(detail::like_a(given, Moved::A)),
+        b(detail::like_b(given, Moved::B)),
+        gy(detail::like_y(given, Moved::GY)) {
     Random random(given.seed);
     // gY is the right factor of gB and the left one of gA: exact where A and B hold one sort of
     // values and gY the other.
     const bool factors_hold_integers = given.values != Values::ExactRight;
     const Values factor_values = given.values == Values::Random ? given.values : Values::ExactLeft;
-    detail::fill_random(a, random, factor_values, factors_hold_integers);
-    detail::fill_random(b, random, factor_values, factors_hold_integers);
+    if (given.alpha != 0.0F) {
+      detail::fill_random(a, random, factor_values, factors_hold_integers);
+      detail::fill_random(b, random, factor_values, factors_hold_integers);
+    }
     detail::fill_random(gy, random, factor_values, !factors_hold_integers);
-    if (given.with_c) c = detail::stored_c(given);
+    if (given.with_c) c = detail::like_y(given, Moved::C);
     if (given.with_z) {
-      z = detail::stored_c(given);
+      z = detail::like_y(given, Moved::Z);
       z->for_each([&](float& element) { element = 4.0F * random.uniform(); });
     }
     const auto gradient = [&](Buffer buffer, Wanted wanted) -> std::optional<Buffer> {
@@ -196,13 +213,14 @@ struct BackwardData {
       if (wanted == Wanted::Accumulate) detail::fill_random(buffer, random, given.values, true);
       return buffer;
     };
-    ga = gradient(detail::stored_a(given), given.ga);
-    gb = gradient(detail::stored_b(given), given.gb);
-    if (given.with_c) gc = gradient(detail::stored_c(given), given.gc);
-    if (given.bias != ai::BiasKind::None) gbias = gradient(detail::stored_bias(given), given.gbias);
+    ga = gradient(detail::like_a(given, Moved::GA), given.ga);
+    gb = gradient(detail::like_b(given, Moved::GB), given.gb);
+    if (given.with_c) gc = gradient(detail::like_y(given, Moved::GC), given.gc);
+    if (given.bias != ai::BiasKind::None) {
+      gbias = gradient(detail::like_bias(given, Moved::GBias), given.gbias);
+    }
   }
 
-  [[nodiscard]] bool has_gradient() const { return ga || gb || gc || gbias; }
   [[nodiscard]] ai::GemmBackward call(const Place& place = {}) const {
     const auto gradient = [&](const std::optional<Buffer>& buffer,
                               Wanted wanted) -> std::optional<ai::Gradient> {
@@ -262,123 +280,21 @@ struct Shape {
   std::int64_t k;
 };
 
-/// Every activation x bias kind x transposes x Z x C over each shape. A backward run takes the same
-/// cases (without Z only where act is None).
-[[nodiscard]] inline std::vector<Case> full_cross(const std::vector<Shape>& shapes) {
-  std::vector<Case> cases;
-  for (const Shape& shape : shapes) {
-    for (const ai::ActKind act : kActs) {
-      for (const ai::BiasKind bias : kBiasKinds) {
-        for (unsigned bits = 0; bits < 16; ++bits) {
-          Case c;
-          c.m = shape.m;
-          c.n = shape.n;
-          c.k = shape.k;
-          c.act = act;
-          c.bias = bias;
-          c.trans_a = (bits & 1U) != 0;
-          c.trans_b = (bits & 2U) != 0;
-          c.with_z = (bits & 4U) != 0;
-          c.with_c = (bits & 8U) != 0;
-          c.alpha = (bits & 1U) != 0 ? -0.75F : 1.0F;
-          c.beta = (bits & 2U) != 0 ? 1.0F : 0.5F;
-          c.seed = static_cast<std::uint32_t>(cases.size() + 1);
-          cases.push_back(c);
-        }
-      }
-    }
-  }
-  return cases;
+/// Whether the case has a call in that direction: an activation's gradient needs Z, some gradient
+/// must be wanted, and an operand that moves must be there.
+template <typename Data>
+[[nodiscard]] bool asks(const Case& c);
+template <>
+[[nodiscard]] inline bool asks<ForwardData>(const Case& c) {
+  return c.moved <= Moved::Z;
 }
-[[nodiscard]] inline bool is_backward_case(const Case& c) {
-  return c.with_z || c.act == ai::ActKind::None;
-}
-
-/// What the full cross leaves out: extents 0, 1 and odd, padding, offsets, alpha and beta 0, in
-/// place, each subset of the gradients in each mode.
-[[nodiscard]] inline std::vector<Case> edge_cases() {
-  std::vector<Case> cases;
-  const auto add = [&cases](Case c) {
-    c.seed = static_cast<std::uint32_t>(1000 + cases.size());
-    cases.push_back(c);
-  };
-  for (const std::int64_t m : {0, 1, 37}) {
-    for (const std::int64_t n : {0, 1, 37}) {
-      for (const std::int64_t k : {0, 1, 37}) {
-        for (const ai::BiasKind bias : kBiasKinds) {
-          Case c{m, n, k, bias, ai::ActKind::Tanh, false, false, true, true};
-          c.trans_a = (m + n + k) % 2 == 1;
-          c.trans_b = bias == ai::BiasKind::PerM;
-          add(c);
-          c.ga = c.gb = c.gc = c.gbias = Wanted::Accumulate;
-          add(c);
-        }
-      }
-    }
-  }
-  for (const std::int64_t pad : {0, 1, 3, 4}) {
-    for (const std::int64_t offset : {0, 1, 2, 3}) {
-      for (unsigned bits = 0; bits < 4; ++bits) {
-        Case c{13, 18, 11, ai::BiasKind::PerM, ai::ActKind::SiLU};
-        c.bias = bits == 0 ? ai::BiasKind::PerN : bits == 1 ? ai::BiasKind::Scalar : c.bias;
-        c.with_z = c.with_c = true;
-        c.trans_a = (bits & 1U) != 0;
-        c.trans_b = (bits & 2U) != 0;
-        c.pad = pad;
-        c.offset = offset;
-        add(c);
-        c.in_place = true;
-        c.gc = Wanted::Accumulate;
-        add(c);
-      }
-    }
-  }
-  for (const float alpha : {0.0F, 1.0F, -2.5F}) {
-    for (const float beta : {0.0F, 1.0F, -0.25F}) {
-      for (const bool accumulates : {false, true}) {
-        Case c{9, 7, 21, ai::BiasKind::PerN, ai::ActKind::LeakyReLU};
-        c.with_z = c.with_c = true;
-        c.alpha = alpha;
-        c.beta = beta;
-        c.slope = -2.0F;
-        if (accumulates) c.ga = c.gb = c.gc = c.gbias = Wanted::Accumulate;
-        add(c);
-      }
-    }
-  }
-  for (unsigned subset = 1; subset < 81; ++subset) {
-    const auto wanted = [](unsigned digit) { return static_cast<Wanted>(digit % 3); };
-    Case c{6, 10, 5, ai::BiasKind::PerN, ai::ActKind::ReLU};
-    c.with_z = c.with_c = true;
-    c.ga = wanted(subset);
-    c.gb = wanted(subset / 3);
-    c.gc = wanted(subset / 9);
-    c.gbias = wanted(subset / 27);
-    if (subset % 2 == 1) c.act = ai::ActKind::None;
-    add(c);
-  }
-  return cases;
-}
-
-/// 13-bit integers times +-1, in both orders: results are bitwise, on every variant.
-[[nodiscard]] inline std::vector<Case> exact_cases(const std::vector<Shape>& shapes) {
-  std::vector<Case> cases;
-  for (const Shape& shape : shapes) {
-    for (const Values values : {Values::ExactLeft, Values::ExactRight}) {
-      for (const ai::ActKind act : {ai::ActKind::None, ai::ActKind::ReLU}) {
-        for (unsigned bits = 0; bits < 4; ++bits) {
-          Case c{shape.m, shape.n, shape.k, ai::BiasKind::PerN, act};
-          c.trans_a = (bits & 1U) != 0;
-          c.trans_b = (bits & 2U) != 0;
-          c.with_z = c.with_c = true;
-          c.values = values;
-          c.seed = static_cast<std::uint32_t>(5000 + cases.size());
-          cases.push_back(c);
-        }
-      }
-    }
-  }
-  return cases;
+template <>
+[[nodiscard]] inline bool asks<BackwardData>(const Case& c) {
+  if (c.moved == Moved::Bias || c.moved == Moved::Y) return false;
+  if (!c.with_z && c.act != ai::ActKind::None) return false;
+  const bool wants_bias = c.bias != ai::BiasKind::None && c.gbias != Wanted::No;
+  const bool wants_c = c.with_c && c.gc != Wanted::No;
+  return c.ga != Wanted::No || c.gb != Wanted::No || wants_c || wants_bias;
 }
 
 }  // namespace support
