@@ -153,9 +153,9 @@ def sanitizer(runner, tool):
     lines.append(f"| planted bug | `planted_bug {tool}` | - | {'-' if found is None else found} | "
                  f"{planted.seconds:.0f} | {word} |")
     amounts, details = {}, []
-    for program in programs_of(spec.programs, runner) if caught else []:
+    for number, program in enumerate(programs_of(spec.programs, runner) if caught else [], 1):
         arguments = program.arguments_of(runner.quick)
-        name = f"{tool}_{program.name}"
+        name = f"{tool}_{number}_{program.name}"
         outcome = runner.run(name, command + list(program.options) +
                              runner.program(program.path, arguments), program.limit)
         errors = errors_in(outcome.output)
@@ -169,13 +169,13 @@ def sanitizer(runner, tool):
         if trouble:
             print(*reports_in(outcome.output), sep="\n", flush=True)
             details += [f"`{name}`:", "", *fenced(reports_in(outcome.output))]
-        number, kind = outcome.amount.split(" ", 1)
-        amounts[kind] = amounts.get(kind, 0) + int(number)
-        word = runner.note(f"{tool} {program.name}", trouble, outcome.seconds)
+        amount, kind = outcome.amount.split(" ", 1)
+        amounts[kind] = amounts.get(kind, 0) + int(amount)
+        word = runner.note(f"{tool} {number} {program.name}", trouble, outcome.seconds)
         lines.append(f"| {program.what} | `{shlex.join([program.name, *arguments])}` | "
                      f"{outcome.amount} | {'-' if errors is None else errors} | "
                      f"{outcome.seconds:.0f} | {word} |")
-    total = ", ".join(f"{number} {kind}" for kind, number in amounts.items())
+    total = ", ".join(f"{amount} {kind}" for kind, amount in amounts.items())
     return [*lines, "", f"Run under {tool}: {total or 'nothing'}.", "", *details]
 
 

@@ -33,20 +33,35 @@ class Sanitizer:
     remark: str = ""
 
 
+MATRIX = "tests/gpu/test_gpu_matrix"
+CASES = "tests/gpu/test_gpu_cases"
+NETWORK = "tests/gpu/test_gpu_network"
+LIFECYCLE = "tests/gpu/test_gpu_lifecycle"
+DIRECT = "tests/gpu/test_gpu_direct_lifecycle"
+REBIND = "tests/gpu/test_gpu_rebind"
+COPIES = "tests/gpu/test_gpu_copies"
+GRADIENT_STEPS = "tests/gpu/test_gpu_gradients"
+
 TESTS = [
-    Program("oracle matrix, exact test, every candidate", "tests/gpu/test_gpu_matrix",
-            quick=["-tce=*for every activation*"], limit=200),
-    Program("whole networks, forward and backward", "tests/gpu/test_gpu_network",
-            quick=["-tc=*temporaries*"], limit=120),
-    Program("captures of others, failures, threads, lifetime", "tests/gpu/test_gpu_lifecycle"),
+    Program("every case on the host, by the direct path and as a replay; every candidate", MATRIX,
+            quick=["-tc=*at every edge*,*C12*,*C17*"], limit=300),
+    Program("cases of shapes, layouts, values and reductions", CASES),
+    Program("whole networks, forward and backward", NETWORK, quick=["-tc=*temporaries*"]),
+    Program("captures of others, failures, threads, lifetime", LIFECYCLE, limit=180),
+    Program("the same of the direct path", DIRECT, limit=180),
+    Program("first use in a process", "tests/gpu/test_gpu_first_use", limit=180),
+    Program("a device without free memory", "tests/gpu/test_gpu_memory_pressure"),
+    Program("rebinding and cloning", REBIND),
+    Program("host memory at the ends", COPIES),
     Program("host cost of a launch", "tests/gpu/test_gpu_launch_cost"),
-    Program("gradient steps over odd shapes, bandwidth", "tests/gpu/test_gpu_gradients",
-            quick=["--quick"]),
+    Program("host cost of a direct call", "tests/gpu/test_gpu_direct_cost"),
+    Program("gradient steps over odd shapes, bandwidth", GRADIENT_STEPS, quick=["--quick"]),
 ]
 
-# Each needs gigabytes and many seconds: run once for a record, never by ctest alone.
+# Gigabytes and many seconds: run by its label for a record, never by ./check.
 LARGE = [
-    Program("over 2^31 elements and spans", "tests/gpu/test_gpu_large", quick=None, limit=400),
+    Program("operands and outputs over 2^31 elements", "tests/gpu/test_gpu_large", quick=None,
+            limit=400),
 ]
 
 # Kernels of the library and the CUB kernels made for it; library kernels of others are not looked
@@ -55,32 +70,35 @@ OWN_KERNELS = ["--kernel-name", "kns=2ai7kernels"]
 OWN_REMARK = ("Looks into the library's own kernels and the CUB kernels instantiated for it "
               "(`--kernel-name kns=2ai7kernels`), and not into cuBLASLt's.")
 
-GRADIENTS = Program("gradient steps over odd shapes", "tests/gpu/test_gpu_gradients",
-                    ["--sanitize"], ["--sanitize"])
-EDGES = Program("forward and backward at every edge, bitwise exactness", "tests/gpu/test_gpu_matrix",
-                ["-tc=*at every edge*,*C17*"], ["-tc=*C17*"])
-MINIMAL = Program("one layer", "samples/minimal")
+SMALL = [
+    Program("gradient steps over odd shapes", GRADIENT_STEPS, ["--sanitize"], ["--sanitize"]),
+    Program("bitwise exactness, direct and replayed", MATRIX, ["-tc=*C17*"], ["-tc=*C17*"]),
+    Program("empty extents, padding, sums of nothing", CASES, ["-tc=C1:*,C2:*,C16: padding*,D2:*"],
+            ["-tc=C1:*,D2:*"]),
+    Program("one layer", "samples/minimal"),
+]
 
 SANITIZERS = [
     Sanitizer(
         "memcheck", "Invalid __global__ write", "a write past the end of a buffer",
-        [Program("every candidate, tuned replays, edges", "tests/gpu/test_gpu_matrix",
-                 ["-tce=*for every activation*"], ["-tc=*C12*"]),
-         Program("networks over temporaries", "tests/gpu/test_gpu_network", ["-tc=*temporaries*"],
-                 None),
-         Program("lifetime, captures", "tests/gpu/test_gpu_lifecycle", ["-tc=*B7*,*C4*,*D6*"],
-                 ["-tc=*C4*"]),
-         GRADIENTS, MINIMAL]),
+        [Program("every candidate, tuned replays", MATRIX, ["-tc=*every candidate*,*tuned*"],
+                 ["-tc=*C12*"]),
+         Program("networks over temporaries", NETWORK, ["-tc=*same bits as over buffers*"], None),
+         Program("lifetime, threads, NaN, replays", LIFECYCLE, ["-tc=B7*,C4*,D6*"], ["-tc=C4*"]),
+         Program("direct calls, captured and not", DIRECT,
+                 ["-tc=B1:*,B5*,B6*,B8*,*branch of it*,*lives and dies*"], ["-tc=B6*"]),
+         Program("copies of any layout", COPIES, ["-tc=*any strides*,*orders copies*"], None),
+         *SMALL]),
     Sanitizer(
         "racecheck", "Race reported between", "two warps that share memory without a barrier",
-        [GRADIENTS, EDGES, MINIMAL], OWN_KERNELS, OWN_REMARK),
+        SMALL, OWN_KERNELS, OWN_REMARK),
     Sanitizer(
         "synccheck", "Barrier error detected. Divergent thread(s)",
         "a barrier that a part of a warp does not reach",
-        [GRADIENTS, EDGES, MINIMAL], OWN_KERNELS, OWN_REMARK),
+        SMALL, OWN_KERNELS, OWN_REMARK),
     Sanitizer(
         "initcheck", "Uninitialized __global__ memory read", "a read of memory nobody has written",
-        [GRADIENTS, EDGES, MINIMAL], (),
+        SMALL, (),
         "All kernels, cuBLASLt's too: what they write would else count as unwritten. Scratch and "
         "workspaces are left as they were allocated; operands are written whole, padding "
         "included."),
