@@ -126,12 +126,12 @@ void check_backward(const Case& c, Run&& run) {
 /// One way to the results: `run(data)` carries out data.call(), forward or backward.
 struct Road {
   template <typename Run>
-  Road(const char* given_name, Run run, bool has_bits = false)
-      : name(given_name), forward(run), backward(run), has_bits_of_previous(has_bits) {}
+  Road(std::string given_name, Run run, bool has_bits = false)
+      : name(std::move(given_name)), forward(run), backward(run), has_bits_of_previous(has_bits) {}
   ai::Status operator()(ForwardData& data) const { return forward(data); }
   ai::Status operator()(BackwardData& data) const { return backward(data); }
 
-  const char* name;
+  std::string name;  // doctest prints the address of a plain pointer
   std::function<ai::Status(ForwardData&)> forward;
   std::function<ai::Status(BackwardData&)> backward;
   bool has_bits_of_previous;  ///< what it leaves is bitwise what the road before it leaves
@@ -144,7 +144,7 @@ bool check_roads(const Data& before, const std::vector<Road>& roads, std::vector
   std::optional<Data> previous;
   bool is_right = true;
   for (std::size_t i = 0; i < roads.size(); ++i) {
-    INFO("road: ", roads[i].name);
+    CAPTURE(roads[i].name);
     Data data = before;
     is_right = check_run(before, data, expected, roads[i], tallies[i]) && is_right;
     if (previous && roads[i].has_bits_of_previous) {
@@ -178,8 +178,8 @@ inline void check_on_every_road(const char* group, const std::vector<Case>& case
   }
   std::string text = std::string(group) + ": " + std::to_string(cases.size()) + " cases";
   for (std::size_t i = 0; i < roads.size(); ++i) {
-    text += std::string("; ") + roads[i].name + " " + std::to_string(tallies[i].calls) +
-            " calls, " + std::to_string(tallies[i].outputs) + " outputs, " +
+    text += "; " + roads[i].name + " " + std::to_string(tallies[i].calls) + " calls, " +
+            std::to_string(tallies[i].outputs) + " outputs, " +
             std::to_string(tallies[i].elements) + " elements";
   }
   MESSAGE(text);
