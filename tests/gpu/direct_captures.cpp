@@ -155,35 +155,39 @@ TEST_CASE("A7: a direct call on the legacy stream is refused while a blocking st
   CHECK(cudaGetLastError() == cudaSuccess);
 }
 
+/// Captures `layer`, lets go of everything but the executable, fills memory anew and replays.
+void replay_over_churn(const GradientLayer& layer) {
+  const OwnStream stream;
+  const OwnStream other;
+  const long long before = gpu::settled_free_bytes();
+  CallersGraph graph;
+  REQUIRE(cudaStreamBeginCapture(stream.get(), cudaStreamCaptureModeThreadLocal) == cudaSuccess);
+  CHECK(ai::gemm::backward(layer.call(), stream.get()).ok());
+  graph.take(stream.get());
+  graph.destroy_graph();
+  ai::gemm::clear_plan_cache();
+  CHECK(before - gpu::settled_free_bytes() >= static_cast<long long>(layer.scratch_bytes()));
+  const Churn churn(8, layer.scratch_bytes());
+  std::vector<ai::Executable> poisons;
+  for (int i = 0; i < 4; ++i) {
+    poisons.push_back(gpu::captured(gpu::poisoning_program(layer.scratch_bytes())));
+    REQUIRE(poisons.back().launch(other.get()).ok());
+    REQUIRE(poisons.back().wait().ok());
+  }
+  for (int i = 0; i < 3; ++i) {
+    layer.clear();
+    graph.launch_and_wait(stream.get());
+    CHECK(layer.wrong() == "");
+  }
+  CHECK(churn.intact());
+}
+
 // gZ takes 32 MiB: freed too early, or never, it would show.
 TEST_CASE("A7: scratch of a captured direct call lives and dies with the caller's executable") {
   const GradientLayer layer(2048, 4096, 8);
-  const OwnStream stream;
-  const OwnStream other;
-  REQUIRE(ai::gemm::backward(layer.call(), stream.get()).ok());  // loads what is loaded once
+  replay_over_churn(layer);  // once for what is loaded and allocated for good
   const long long before = gpu::settled_free_bytes();
-  {
-    CallersGraph graph;
-    REQUIRE(cudaStreamBeginCapture(stream.get(), cudaStreamCaptureModeThreadLocal) == cudaSuccess);
-    CHECK(ai::gemm::backward(layer.call(), stream.get()).ok());
-    graph.take(stream.get());
-    graph.destroy_graph();
-    ai::gemm::clear_plan_cache();
-    CHECK(before - gpu::settled_free_bytes() >= static_cast<long long>(layer.scratch_bytes()));
-    const Churn churn(8, layer.scratch_bytes());
-    std::vector<ai::Executable> poisons;
-    for (int i = 0; i < 4; ++i) {
-      poisons.push_back(gpu::captured(gpu::poisoning_program(layer.scratch_bytes())));
-      REQUIRE(poisons.back().launch(other.get()).ok());
-      REQUIRE(poisons.back().wait().ok());
-    }
-    for (int i = 0; i < 3; ++i) {
-      layer.clear();
-      graph.launch_and_wait(stream.get());
-      CHECK(layer.wrong() == "");
-    }
-    CHECK(churn.intact());
-  }
+  replay_over_churn(layer);
   // CUDA lets go of what a graph retained on a thread of its own.
   long long lost = 0;
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(5);

@@ -1,4 +1,4 @@
-// What executables share, and what they keep for themselves: memory, threads, constants.
+// What executables share, and what they keep for themselves: memory and threads.
 #include <cuda_runtime.h>
 #include <doctest/doctest.h>
 
@@ -47,33 +47,6 @@ TEST_CASE("B1: an executable gives the right numbers after another one on its st
   CHECK(first.wrong() == "");
   CHECK(second.wrong() == "");
   CHECK(churn.intact());
-}
-
-TEST_CASE("B5: numbers of a call are taken when it is captured, not when it is replayed") {
-  const Layer layer;
-  auto call = std::make_unique<ai::GemmForward>(layer.call(ai::ActKind::LeakyReLU));
-  call->C = layer.out();  // -1 everywhere
-  call->attrs.alpha = -0.5F;
-  call->attrs.beta = 4.0F;
-  call->attrs.leaky_slope = 0.25F;
-  const auto plan = ai::plan_forward(*call);
-  REQUIRE_MESSAGE(plan.ok(), plan.status().to_string());
-  auto program = std::make_unique<ai::Program>();
-  REQUIRE(program->add(*plan).ok());
-  ai::Executable executable = captured(*program);
-  program.reset();
-  call->attrs = {.leaky_slope = 100.0F, .alpha = 100.0F, .beta = 100.0F};
-  call.reset();
-  for (const ai::Node& node : executable.nodes()) {
-    CAPTURE(node.name);
-    CHECK(node.kind != "memcpy");
-  }
-  REQUIRE(executable.launch().ok());
-  REQUIRE(executable.wait().ok());
-  CHECK(layer.holds(0.25F * (-0.5F * Layer::kK - 4.0F)));  // -8
-  REQUIRE(executable.launch().ok());
-  REQUIRE(executable.wait().ok());
-  CHECK(layer.holds(0.25F * (-0.5F * Layer::kK - 32.0F)));
 }
 
 TEST_CASE("B8: two threads launch one executable under their lock, each on two streams") {
@@ -212,6 +185,7 @@ TEST_CASE("B9: 200 replays of 4096^3 come to their end after the executable has 
         std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
   }
   CHECK(cudaStreamQuery(stream.get()) == cudaErrorNotReady);  // else nothing was in flight
+  (void)cudaGetLastError();
   CHECK(destroyed_ms < 100.0);
   const Churn churn(8, kChurnBytes);
   std::vector<ai::Executable> poisons;
