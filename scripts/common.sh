@@ -199,7 +199,7 @@ configure() {
   if command -v ccache > /dev/null; then
     options+=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache -DCMAKE_CUDA_COMPILER_LAUNCHER=ccache)
   fi
-  if [[ $name == cuda ]]; then
+  if [[ $name == *cuda ]]; then
     options+=("-DCMAKE_CUDA_COMPILER=$nvcc")
   fi
   if ! step "Configuring ($name)" "configure-$name.log" cmake --preset "$name" "${options[@]}"; then

@@ -71,7 +71,7 @@ inside {
 END {
   for (i = 1; i <= suite_number; ++i) {
     s = suites[i]
-    printf "%-6s %d passed, %d failed, %d skipped\n", s, suite_passed[s], suite_failed[s], suite_skipped[s]
+    printf "%-9s %d passed, %d failed, %d skipped\n", s, suite_passed[s], suite_failed[s], suite_skipped[s]
   }
   for (reason in reasons) printf "skipped %d: %s (%s)\n", reason_count[reason], reason, reasons[reason]
   printf "%d passed, %d failed, %d skipped\n", passed, failed, skipped
