@@ -9,7 +9,8 @@
 namespace ai {
 
 /// The bytes of a strided view: `rows` runs of `width` bytes, `pitch` bytes apart, from `begin`.
-/// Empty where rows or width is 0. Device is not part of it: one program has one device.
+/// Empty where rows or width is 0. Device is not part of it: one program has one device, and host
+/// memory shares its addresses.
 struct MemoryRange {
   std::uintptr_t begin = 0;
   std::int64_t rows = 0;
