@@ -26,7 +26,7 @@ struct Node {
 /// An operand of an executable, over the memory that the next launch uses.
 struct BoundOperand {
   std::string item;  ///< the plan or step, e.g. "forward Y[64,10]", "step 'loss'"
-  std::string name;  ///< "A", "gBias", "read 0", ...
+  std::string name;  ///< "A", "gBias", "reads[0]", "host", ...
   Tensor tensor;
 };
 
@@ -70,11 +70,14 @@ class Executable {
   /// old. The program is recorded again with the same candidates (user steps' functions run again)
   /// and the executable is updated in place: microseconds, no tuning, no waiting. A step whose
   /// candidate cannot serve the new pointers (less aligned, other operands in one place) is planned
-  /// anew, and a graph that cannot be updated is instantiated anew, once; both cost what a capture
-  /// without tuning costs and wait for the last launch. All or nothing: after an error the
-  /// executable is what it was. Errors: Invalid (`from` is no operand, null), those of plan_forward
-  /// and plan_backward over the new pointers (Overlap, ...), those of capture. Not in use by
-  /// another thread meanwhile. Contents are not copied.
+  /// anew, and a graph that cannot be updated, or whose order of steps changes, is instantiated
+  /// anew, once; both cost what a capture without tuning costs and wait for the last launch. All
+  /// moves are done at once, so two buffers can change places. All or nothing: after an error the
+  /// executable is what it was. Errors: Invalid (`from` is no operand, one of the library's own
+  /// temporaries, or null; a graph with a node that cannot be switched off, such as a host function,
+  /// would have to be instantiated anew while a launch may be running: wait() first), those of
+  /// plan_forward and plan_backward over the new pointers (Overlap, ...), those of capture. Not in
+  /// use by another thread meanwhile. Contents are not copied.
   [[nodiscard]] Status rebind(std::span<const Rebinding> moves) noexcept;
   [[nodiscard]] Status rebind(std::initializer_list<Rebinding> moves) noexcept {
     return rebind(std::span<const Rebinding>(moves.begin(), moves.size()));
@@ -92,6 +95,8 @@ class Executable {
   /// What the next launch reads and writes outside the library, in program order. Valid until the
   /// next rebind.
   [[nodiscard]] const std::vector<BoundOperand>& operands() const noexcept;
+
+  // These three change with a rebind that plans or instantiates anew.
 
   /// For each choice: the candidate, its time, the runner-up, and why the others were not taken.
   [[nodiscard]] const std::string& explain() const noexcept;
