@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <stdexcept>
 
 #include "cuda/error.hpp"
@@ -77,6 +78,82 @@ TEST_CASE("A9: steps keep their order and each waits for exactly its dependencie
     CHECK(names(*recording) == "gZ() gA(0) gB(0) gBias(0) update(12) ");
     CHECK(fake.count("stream_begin_capture_to_graph") == 5);
   }
+  CHECK(settled(fake) == "");
+}
+
+/// For each node how many it waits for, in the order of their making.
+std::vector<std::size_t> waits(const Recording& recording) {
+  const cuda::Api& api = FakeCuda::api();
+  std::size_t nodes = 0;
+  std::size_t edges = 0;
+  REQUIRE(api.graph_get_nodes(recording.graph.get(), nullptr, &nodes) == cudaSuccess);
+  REQUIRE(api.graph_get_edges(recording.graph.get(), nullptr, nullptr, nullptr, &edges) ==
+          cudaSuccess);
+  std::vector<cudaGraphNode_t> all(nodes);
+  std::vector<cudaGraphNode_t> from(edges);
+  std::vector<cudaGraphNode_t> to(edges);
+  (void)api.graph_get_nodes(recording.graph.get(), all.data(), &nodes);
+  (void)api.graph_get_edges(recording.graph.get(), from.data(), to.data(), nullptr, &edges);
+  std::vector<std::size_t> counts;
+  for (cudaGraphNode_t node : all) {
+    counts.push_back(static_cast<std::size_t>(std::count(to.begin(), to.end(), node)));
+  }
+  return counts;
+}
+
+TEST_CASE("a recording that is not described is the same graph, from fewer captures") {
+  FakeCuda fake;
+  const Pieces p;
+  {
+    // A chain of three with an empty step in it, two branches, and a step that joins them.
+    const Steps steps{
+        step("a", {}, {p[0]}, kernels(fake)),
+        step("empty", {p[0]}, {p[1]}, kernels(fake, 0)),
+        step("b", {p[1]}, {p[2]}, kernels(fake, 2)),
+        step("c", {p[2]}, {p[3]}, kernels(fake)),
+        step("d", {p[2]}, {p[4]}, kernels(fake)),
+        step("e", {p[3], p[4]}, {p[5]}, kernels(fake)),
+        step("alone", {}, {p[6]}, kernels(fake)),
+    };
+    const Result<Recording> described = record(steps);
+    REQUIRE(described.ok());
+    fake.forget_calls();
+    const Result<Recording> quick = record(steps, 3, false, detail::Describe::No);
+    REQUIRE_MESSAGE(quick.ok(), quick.status().to_string());
+    CHECK(waits(*quick) == std::vector<std::size_t>{0, 1, 1, 1, 1, 2, 0});
+    CHECK(waits(*quick) == waits(*described));
+    CHECK(quick->nodes.empty());
+    CHECK(fake.count("stream_begin_capture_to_graph") == 4);
+    fake.forget_calls();
+    const Result<Recording> mine = record({steps[0], steps[2]}, 3, true, detail::Describe::No);
+    REQUIRE(mine.ok());
+    CHECK(mine->user_nodes == std::vector<std::size_t>{1, 2});
+    CHECK(fake.count("stream_begin_capture_to_graph") == 2);  // each to itself
+  }
+  CHECK(settled(fake) == "");
+}
+
+TEST_CASE("A6: a step in the middle of a shared capture is named, and the capture is ended once") {
+  FakeCuda fake;
+  const Pieces p;
+  const auto bad = [&](TestStep::Body body) {
+    return record({step("first", {}, {p[0]}, kernels(fake)),
+                   step("bad", {p[0]}, {p[1]}, std::move(body)),
+                   step("last", {p[1]}, {p[2]}, kernels(fake))},
+                  1, false, detail::Describe::No)
+        .status();
+  };
+  const Status failed = bad(
+      [](const AddressMap&, Stream) { return Status(StatusCode::Unsupported, "no such kernel"); });
+  CHECK(failed.message() == "step 'bad': no such kernel");
+  const Status broken = bad([&](const AddressMap& map, Stream stream) {
+    fake.invalidate(stream);
+    return kernels(fake)(map, stream);
+  });
+  CHECK(broken.code() == StatusCode::CaptureInvalidated);
+  CHECK(broken.message().find("step 'bad'") != std::string::npos);
+  CHECK(broken.message().find("2 times") != std::string::npos);
+  CHECK(fake.count("stream_end_capture") == fake.count("stream_begin_capture_to_graph"));
   CHECK(settled(fake) == "");
 }
 
