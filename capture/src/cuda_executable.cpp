@@ -1,22 +1,16 @@
 #include "capture/cuda_executable.hpp"
 
-#include <cstdint>
 #include <new>
 #include <utility>
 
 #include "capture/enqueue.hpp"
 #include "capture/reclaim.hpp"
+#include "cuda/driver_streams.hpp"
 #include "cuda/error.hpp"
 #include "cuda/guards.hpp"
 
 namespace ai::detail {
 namespace {
-
-/// The null, legacy and per-thread streams have no device of their own: they mean the current one.
-bool is_default(Stream stream) noexcept {
-  return reinterpret_cast<std::uintptr_t>(stream) <=
-         reinterpret_cast<std::uintptr_t>(cudaStreamPerThread);
-}
 
 Status capturing(const char* what) noexcept try {
   return {StatusCode::CaptureActive, what};
@@ -80,7 +74,7 @@ Status CudaExecutable::leave_to_last_launch() noexcept {
 }
 
 Status CudaExecutable::launch(Stream stream) noexcept {
-  if (is_default(stream)) [[unlikely]]
+  if (cuda::is_default(stream)) [[unlikely]]
     return launch_on_device(stream);
   if (!driver_) [[unlikely]]
     return launch_here(stream);
@@ -178,7 +172,7 @@ Status CudaExecutable::wait() noexcept {
     enqueued_.reset();
   }
   if (!launched_) return {};
-  if (is_default(last_stream_)) {
+  if (cuda::is_default(last_stream_)) {
     const cuda::DeviceGuard guard(api_, device_);
     AI_RETURN_IF_ERROR(guard.status());
     AI_RETURN_IF_ERROR(wait_here());

@@ -67,7 +67,11 @@ Status enqueue_all(const DirectRoad& road, const AddressMap& addresses, Stream s
 }  // namespace
 
 DirectPath::DirectPath(const cuda::Api& api, MakeBackend make_backend) noexcept
-    : api_(api), make_backend_(make_backend), epoch_(++last_epoch), scratch_(api) {}
+    : api_(api),
+      driver_(cuda::driver_streams(api)),
+      make_backend_(make_backend),
+      epoch_(++last_epoch),
+      scratch_(api, driver_) {}
 
 Status DirectPath::run(const DirectCall& call, Stream stream) {
   Result<std::shared_ptr<DirectPlan>> plan = find(call);
@@ -76,7 +80,7 @@ Status DirectPath::run(const DirectCall& call, Stream stream) {
   const cuda::DeviceGuard guard(api_, device);
   AI_RETURN_IF_ERROR(guard.status());
   cudaStreamCaptureStatus capturing = cudaStreamCaptureStatusNone;
-  const cudaError_t asked = api_.stream_is_capturing(stream, &capturing);
+  const cudaError_t asked = cuda::is_capturing(api_, driver_, stream, &capturing);
   if (asked == cudaErrorStreamCaptureImplicit) {
     (void)api_.get_last_error();
     return {StatusCode::CaptureActive,
@@ -115,7 +119,7 @@ Result<std::shared_ptr<DirectPlan>> DirectPath::make(const DirectCall& call) {
   AI_RETURN_IF_ERROR(guard.status());
   reclaim(api_);
   Result<std::shared_ptr<DirectPlan>> made =
-      DirectPlan::make(call, *plan, *make_backend_(call.device()));
+      DirectPlan::make(api_, call, *plan, *make_backend_(call.device()));
   AI_RETURN_IF_ERROR(made.status());
   AI_RETURN_IF_ERROR(check_operands(**made, call));
   planned_.fetch_add(1, std::memory_order_relaxed);
@@ -159,7 +163,7 @@ Status DirectPath::run_eager(const DirectPlan& plan, const DirectCall& call, Str
 Status DirectPath::run_captured(DirectPlan& plan, const DirectCall& call, Stream stream) {
   const cuda::CaptureModeGuard relaxed(api_);
   reclaim(api_);
-  const Result<const DirectRoad*> road = plan.captured(*make_backend_(call.device()));
+  const Result<const DirectRoad*> road = plan.captured(api_, *make_backend_(call.device()));
   AI_RETURN_IF_ERROR(road.status());
   AddressMap& addresses = bound_addresses;
   const std::size_t bytes = (*road)->scratch.bytes;

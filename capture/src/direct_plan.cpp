@@ -8,6 +8,7 @@
 #include "ai/program.hpp"
 #include "capture/choice.hpp"
 #include "capture/lowering.hpp"
+#include "capture/tuner.hpp"
 
 namespace ai::detail {
 namespace {
@@ -48,16 +49,25 @@ bool needs_scratch(const Candidate& candidate) noexcept {
   return false;
 }
 
-std::vector<LoweredTask> as_lowered(std::vector<Task> tasks) {
+/// The steps that capture would choose with Tuning::Off.
+Result<std::vector<std::shared_ptr<Step>>> chosen(const cuda::Api& api, int device,
+                                                  std::vector<Task> tasks) {
   std::vector<LoweredTask> lowered;
-  for (Task& task : tasks) lowered.push_back({std::move(task), {}, false});
-  return lowered;
+  for (Task& task : tasks) {
+    std::string problem = std::to_string(lowered.size());  // each is one of its own
+    lowered.push_back({.task = std::move(task), .problem = std::move(problem)});
+  }
+  TunerSettings settings;
+  settings.measure = false;
+  const Result<std::vector<Choice>> choices = choose(api, device, lowered, {}, settings);
+  AI_RETURN_IF_ERROR(choices.status());
+  return chosen_steps(lowered, *choices);
 }
 
 }  // namespace
 
-Result<std::shared_ptr<DirectPlan>> DirectPlan::make(const DirectCall& call, const GemmPlan& plan,
-                                                     Backend& backend) {
+Result<std::shared_ptr<DirectPlan>> DirectPlan::make(const cuda::Api& api, const DirectCall& call,
+                                                     const GemmPlan& plan, Backend& backend) {
   const Tensors operands = operands_by_slot(plan);
   std::array<void*, DirectCall::kMostSlots> places{};
   std::array<std::size_t, DirectCall::kMostSlots> bytes{};
@@ -99,10 +109,10 @@ Result<std::shared_ptr<DirectPlan>> DirectPlan::make(const DirectCall& call, con
 
   Result<std::vector<Task>> tasks = made->lower(backend);
   AI_RETURN_IF_ERROR(tasks.status());
-  const std::vector<LoweredTask> lowered = as_lowered(std::move(tasks).value());
-  Result<std::vector<Choice>> choices = take_first(lowered);
-  AI_RETURN_IF_ERROR(choices.status());
-  made->eager_ = made->road(chosen_steps(lowered, *choices));
+  Result<std::vector<std::shared_ptr<Step>>> steps =
+      chosen(api, call.device(), std::move(tasks).value());
+  AI_RETURN_IF_ERROR(steps.status());
+  made->eager_ = made->road(std::move(steps).value());
   return made;
 }
 
@@ -133,16 +143,25 @@ DirectRoad DirectPlan::road(std::vector<std::shared_ptr<Step>> steps) const {
   return road;
 }
 
-Result<const DirectRoad*> DirectPlan::captured(Backend& backend) {
+Result<const DirectRoad*> DirectPlan::captured(const cuda::Api& api, Backend& backend) {
   if (eager_.scratch.bytes == 0) return &eager_;
   const std::scoped_lock lock(mutex_);
   if (captured_) return &*captured_;
   Result<std::vector<Task>> tasks = lower(backend);
   AI_RETURN_IF_ERROR(tasks.status());
-  for (Task& task : *tasks) std::erase_if(task.candidates, needs_scratch);
-  const std::vector<LoweredTask> lowered = as_lowered(std::move(tasks).value());
-  Result<std::vector<Choice>> choices = take_first(lowered);
-  captured_ = choices.ok() ? road(chosen_steps(lowered, *choices)) : eager_;
+  bool possible = true;
+  for (Task& task : *tasks) {
+    std::erase_if(task.candidates, needs_scratch);
+    // What the others are checked against has to stay.
+    possible = possible && !task.candidates.empty() && task.candidates.back().applicable() &&
+               task.candidates.back().trusted;
+  }
+  if (possible) {
+    Result<std::vector<std::shared_ptr<Step>>> steps =
+        chosen(api, prototype_.device_index(), std::move(tasks).value());
+    if (steps.ok()) captured_ = road(std::move(steps).value());
+  }
+  if (!captured_) captured_ = eager_;
   return &*captured_;
 }
 

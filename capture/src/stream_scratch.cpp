@@ -99,7 +99,8 @@ Result<StreamScratch::Lease> StreamScratch::lease(int device, Stream stream, std
 
 Result<std::shared_ptr<StreamScratch::Block>> StreamScratch::find(int device, Stream stream) {
   Id id{device, 0};
-  AI_CUDA_RETURN_IF_ERROR(api_, stream_get_id, stream, &id.second);
+  AI_RETURN_IF_ERROR(
+      cuda::to_status(api_, cuda::get_id(api_, driver_, stream, &id.second), "cudaStreamGetId"));
   std::shared_ptr<Block> dropped;  // dies after the lock is released
   const std::scoped_lock lock(mutex_);
   if (const auto found = blocks_.find(id); found != blocks_.end()) {

@@ -10,6 +10,7 @@
 #include "capture/plan_cache.hpp"
 #include "capture/stream_scratch.hpp"
 #include "cuda/api.hpp"
+#include "cuda/driver_streams.hpp"
 
 namespace ai::detail {
 
@@ -38,6 +39,7 @@ class DirectPath {
   [[nodiscard]] Status explained(Status status, int device, Stream stream) const;
 
   const cuda::Api& api_;
+  const cuda::DriverStreams driver_;
   const MakeBackend make_backend_;
   Plans plans_{1024};
   std::atomic<std::uint64_t> planned_{0};

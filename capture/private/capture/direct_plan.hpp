@@ -12,6 +12,7 @@
 #include "ai/status.hpp"
 #include "capture/direct_call.hpp"
 #include "capture/workspace.hpp"
+#include "cuda/api.hpp"
 
 namespace ai::detail {
 
@@ -26,17 +27,19 @@ struct DirectRoad {
 /// How calls with one key are done, wherever their operands lie.
 class DirectPlan {
  public:
-  /// Lowers the call with `backend`, takes for each task the first candidate that applies, is
-  /// trusted and can be prepared, and prepares it. `plan` is the call's. May throw std::bad_alloc.
-  [[nodiscard]] static Result<std::shared_ptr<DirectPlan>> make(const DirectCall& call,
+  /// Lowers the call with `backend`, chooses candidates as capture does with Tuning::Off, and
+  /// prepares them. `plan` is the call's. The call's device is current, in relaxed capture mode.
+  /// May throw std::bad_alloc.
+  [[nodiscard]] static Result<std::shared_ptr<DirectPlan>> make(const cuda::Api& api,
+                                                                const DirectCall& call,
                                                                 const GemmPlan& plan,
                                                                 Backend& backend);
 
   /// For a stream that is not being captured.
   [[nodiscard]] const DirectRoad& eager() const noexcept { return eager_; }
   /// For a capture of the caller's: without scratch if any choice of candidates needs none, else
-  /// eager(). Made when first asked for, by `backend`. May throw std::bad_alloc.
-  [[nodiscard]] Result<const DirectRoad*> captured(Backend& backend);
+  /// eager(). Made when first asked for, by `backend`, where and as above.
+  [[nodiscard]] Result<const DirectRoad*> captured(const cuda::Api& api, Backend& backend);
 
   /// Whether an output of `call`, one with this plan's key, might share memory with another
   /// operand: then planning it decides. Looks at first and last bytes only.

@@ -9,6 +9,7 @@
 
 #include "ai/status.hpp"
 #include "ai/step.hpp"
+#include "cuda/driver_streams.hpp"
 #include "cuda/owners.hpp"
 
 namespace ai::detail {
@@ -21,7 +22,8 @@ class StreamScratch {
  public:
   static constexpr std::size_t kMostBlocks = 64;
 
-  explicit StreamScratch(const cuda::Api& api) noexcept : api_(api) {}
+  StreamScratch(const cuda::Api& api, const cuda::DriverStreams& driver) noexcept
+      : api_(api), driver_(driver) {}
 
  private:
   class Block;
@@ -62,6 +64,7 @@ class StreamScratch {
   [[nodiscard]] Result<std::shared_ptr<Block>> find(int device, Stream stream);
 
   const cuda::Api& api_;
+  const cuda::DriverStreams driver_;
   mutable std::mutex mutex_;
   std::map<Id, std::shared_ptr<Block>> blocks_;
   std::uint64_t clock_ = 0;

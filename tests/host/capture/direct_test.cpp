@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -41,6 +42,8 @@ class Path {
 
   bool scratch_first = false;  ///< which candidate stands first
   bool scratch_only = false;
+  std::optional<Flaw> doubtful = {};  ///< stands before both, untrusted
+  int doubtful_runs = 0;
   Status prepare_status = {};
   int lowered = 0;
 
@@ -56,6 +59,10 @@ class Path {
     auto step = gemm_step(fake_, plan, "direct", 1.0);
     step->prepare_status = prepare_status;
     Candidate straight = candidate("direct", std::move(step));
+    if (doubtful) {
+      task.candidates.push_back(candidate(
+          "doubtful", gemm_step(fake_, plan, "doubtful", 1.0, *doubtful, &doubtful_runs), false));
+    }
     if (scratch_first || scratch_only) task.candidates.push_back(via_scratch(plan));
     if (!scratch_only) task.candidates.push_back(std::move(straight));
     return {std::move(task)};
@@ -147,6 +154,22 @@ TEST_CASE("what a plan depends on tells problems apart: shape, stride, alignment
   CHECK(planned_after(call) == 7);
   CHECK(planned_after(layer.call) == 7);
   CHECK(f.settle() == "");
+}
+
+TEST_CASE(
+    "C4: a candidate that is not trusted is checked on scratch before a call is done with it") {
+  for (const Flaw flaw : {Flaw::None, Flaw::LosesNaN}) {
+    Fixture f;
+    f.path.doubtful = flaw;
+    const Layer layer(f.fake, 2, 3, 4);
+    CHECK(f.path.run(layer.call, f.stream).ok());
+    CHECK(layer.y() == 8.0F);
+    CHECK(f.path.doubtful_runs > 0);
+    const int runs = f.path.doubtful_runs;
+    CHECK(f.path.run(layer.call, f.stream).ok());
+    CHECK(f.path.doubtful_runs == runs + (flaw == Flaw::None ? 1 : 0));
+    CHECK(f.settle() == "");
+  }
 }
 
 TEST_CASE("C in Y's place is another problem than C elsewhere") {

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cuda.h>
+
+#include <cstdint>
+
+#include "cuda/api.hpp"
+
+namespace ai::cuda {
+
+/// The driver calls that cudaStreamIsCapturing and cudaStreamGetId end in (handles of the runtime
+/// are handles of the driver), at a third of the cost. Null where they are not found.
+struct DriverStreams {
+  CUresult (*is_capturing)(CUstream, CUstreamCaptureStatus*) = nullptr;
+  CUresult (*get_id)(CUstream, unsigned long long*) = nullptr;
+};
+
+/// Looks the functions up. Leaves no error behind.
+[[nodiscard]] DriverStreams driver_streams(const Api& api) noexcept;
+
+/// cudaStreamIsCapturing and cudaStreamGetId. Where the driver's own call is not to be had, is not
+/// meant for the stream (the default ones) or fails, the runtime's does the work and says what is
+/// wrong.
+[[nodiscard]] cudaError_t is_capturing(const Api& api, const DriverStreams& driver,
+                                       cudaStream_t stream,
+                                       cudaStreamCaptureStatus* status) noexcept;
+[[nodiscard]] cudaError_t get_id(const Api& api, const DriverStreams& driver, cudaStream_t stream,
+                                 unsigned long long* id) noexcept;
+
+/// The null, legacy and per-thread streams have no device of their own: they mean the current one.
+[[nodiscard]] inline bool is_default(cudaStream_t stream) noexcept {
+  return reinterpret_cast<std::uintptr_t>(stream) <=
+         reinterpret_cast<std::uintptr_t>(cudaStreamPerThread);
+}
+
+/// A driver function that has this form since CUDA 12; null where there is none. Leaves no error
+/// behind.
+[[nodiscard]] void* driver_function(const Api& api, const char* symbol) noexcept;
+
+}  // namespace ai::cuda

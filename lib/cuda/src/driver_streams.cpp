@@ -1,0 +1,46 @@
+#include "cuda/driver_streams.hpp"
+
+namespace ai::cuda {
+
+void* driver_function(const Api& api, const char* symbol) noexcept {
+  constexpr unsigned kVersion = 12000;
+  if (api.get_driver_entry_point == nullptr) return nullptr;
+  void* address = nullptr;
+  cudaDriverEntryPointQueryResult found = cudaDriverEntryPointSymbolNotFound;
+  if (api.get_driver_entry_point(symbol, &address, kVersion, cudaEnableLegacyStream, &found) !=
+      cudaSuccess) {
+    (void)api.get_last_error();
+    return nullptr;
+  }
+  return found == cudaDriverEntryPointSuccess ? address : nullptr;
+}
+
+DriverStreams driver_streams(const Api& api) noexcept {
+  DriverStreams driver;
+  driver.is_capturing =
+      reinterpret_cast<decltype(driver.is_capturing)>(driver_function(api, "cuStreamIsCapturing"));
+  driver.get_id = reinterpret_cast<decltype(driver.get_id)>(driver_function(api, "cuStreamGetId"));
+  return driver;
+}
+
+cudaError_t is_capturing(const Api& api, const DriverStreams& driver, cudaStream_t stream,
+                         cudaStreamCaptureStatus* status) noexcept {
+  CUstreamCaptureStatus answer = CU_STREAM_CAPTURE_STATUS_NONE;
+  if (!is_default(stream) && driver.is_capturing != nullptr &&
+      driver.is_capturing(stream, &answer) == CUDA_SUCCESS) {
+    *status = static_cast<cudaStreamCaptureStatus>(answer);
+    return cudaSuccess;
+  }
+  return api.stream_is_capturing(stream, status);
+}
+
+cudaError_t get_id(const Api& api, const DriverStreams& driver, cudaStream_t stream,
+                   unsigned long long* id) noexcept {
+  if (!is_default(stream) && driver.get_id != nullptr &&
+      driver.get_id(stream, id) == CUDA_SUCCESS) {
+    return cudaSuccess;
+  }
+  return api.stream_get_id(stream, id);
+}
+
+}  // namespace ai::cuda
