@@ -87,6 +87,9 @@ SANITIZERS = [
          Program("lifetime, threads, NaN, replays", LIFECYCLE, ["-tc=B7*,C4*,D6*"], ["-tc=C4*"]),
          Program("direct calls, captured and not", DIRECT,
                  ["-tc=B1:*,B5*,B6*,B8*,*branch of it*,*lives and dies*"], ["-tc=B6*"]),
+         # An update that the driver refuses is a part of B6, and no error.
+         Program("rebinding and cloning", REBIND, ["-tc=B4*,B6*,*two buffers*,*clones on two*"],
+                 None, options=["--report-api-errors", "no"]),
          Program("copies of any layout", COPIES, ["-tc=*any strides*,*orders copies*"], None),
          *SMALL]),
     Sanitizer(
