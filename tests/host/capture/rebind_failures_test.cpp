@@ -5,6 +5,7 @@
 #include <string>
 
 #include "movable_program.hpp"
+#include "support/intended_leak.hpp"
 
 namespace ai::test {
 namespace {
@@ -59,6 +60,7 @@ TEST_CASE("B6: where that fails too, the executable works on over the old pointe
 }
 
 TEST_CASE("an executable that cannot even be put back refuses to be launched") {
+  const support::IntendedLeak leak;
   FakeCuda fake;
   MovableProgram p(fake);
   {
