@@ -86,10 +86,15 @@ void DirectKey::add(const Tensor* operand) noexcept {
       static_cast<std::uint64_t>(operand->device) << 26 |
       std::uint64_t{operand->data == nullptr} << 28 | alignment_of(operand->data) << 32 |
       static_cast<std::uint64_t>(static_cast<std::uint16_t>(operand->device_index)) << 48);
-  for (int i = 0; i < 2; ++i) {
-    add(static_cast<std::uint64_t>(desc.shape[i]));
-    add(static_cast<std::uint64_t>(desc.stride[i]));
-  }
+  add(packed(desc.shape));
+  add(packed(desc.stride));
+}
+
+std::uint64_t DirectKey::packed(const Extents& extents) noexcept {
+  const auto a = static_cast<std::uint64_t>(extents[0]);
+  const auto b = static_cast<std::uint64_t>(extents[1]);
+  valid_ = valid_ && ((a | b) >> 32) == 0;
+  return a << 32 | b;
 }
 
 DirectKey::DirectKey(const DirectCall& call) noexcept {

@@ -54,6 +54,32 @@ class KnownPointers {
 thread_local KnownPointers known_pointers;
 std::atomic<std::uint64_t> last_epoch{0};
 
+/// The plans that this thread used last: finding one here takes no lock.
+class RecentPlans {
+ public:
+  /// Null where there is none, and now and then where there is: looking a plan up where all are
+  /// kept is what saves it from being the one longest unused.
+  [[nodiscard]] DirectPlan* find(const DirectKey& key, std::uint64_t epoch) noexcept {
+    Entry& entry = entries_[key.hash() % kEntries];
+    if (entry.epoch != epoch || !(entry.key == key) || ++entry.uses % 64 == 0) return nullptr;
+    return entry.plan.get();
+  }
+  void add(const DirectKey& key, std::shared_ptr<DirectPlan> plan, std::uint64_t epoch) noexcept {
+    entries_[key.hash() % kEntries] = {key, std::move(plan), epoch, 0};
+  }
+
+ private:
+  struct Entry {
+    DirectKey key;
+    std::shared_ptr<DirectPlan> plan;
+    std::uint64_t epoch = 0;
+    unsigned uses = 0;
+  };
+  static constexpr std::size_t kEntries = 16;
+  std::array<Entry, kEntries> entries_;
+};
+thread_local RecentPlans recent_plans;
+
 /// Kept by each thread, so that a call allocates nothing.
 thread_local AddressMap bound_addresses;
 
@@ -74,11 +100,21 @@ DirectPath::DirectPath(const cuda::Api& api, MakeBackend make_backend) noexcept
       scratch_(api, driver_) {}
 
 Status DirectPath::run(const DirectCall& call, Stream stream) {
-  Result<std::shared_ptr<DirectPlan>> plan = find(call);
+  if (cuda::is_current(driver_, call.device())) [[likely]]
+    return run_here(call, stream);
+  const cuda::DeviceGuard guard(api_, call.device());
+  if (!guard.status().ok()) {
+    AI_RETURN_IF_ERROR(call.plan().status());
+    AI_RETURN_IF_ERROR(cuda::check_device(api_, call.device()));
+    return guard.status();
+  }
+  return run_here(call, stream);
+}
+
+Status DirectPath::run_here(const DirectCall& call, Stream stream) {
+  std::shared_ptr<DirectPlan> owner;
+  const Result<DirectPlan*> plan = find(call, owner);
   AI_RETURN_IF_ERROR(plan.status());
-  const int device = call.device();
-  const cuda::DeviceGuard guard(api_, device);
-  AI_RETURN_IF_ERROR(guard.status());
   cudaStreamCaptureStatus capturing = cudaStreamCaptureStatusNone;
   const cudaError_t asked = cuda::is_capturing(api_, driver_, stream, &capturing);
   if (asked == cudaErrorStreamCaptureImplicit) {
@@ -93,21 +129,28 @@ Status DirectPath::run(const DirectCall& call, Stream stream) {
             "something has invalidated the capture of the stream; end it and begin again"};
   }
   if (capturing == cudaStreamCaptureStatusActive) return run_captured(**plan, call, stream);
-  return explained(run_eager(**plan, call, stream), device, stream);
+  return explained(run_eager(**plan, call, stream), call.device(), stream);
 }
 
-Result<std::shared_ptr<DirectPlan>> DirectPath::find(const DirectCall& call) {
+Result<DirectPlan*> DirectPath::find(const DirectCall& call, std::shared_ptr<DirectPlan>& owner) {
   const DirectKey key(call);
-  if (key.valid()) {
-    if (std::shared_ptr<DirectPlan> plan = plans_.find(key)) {
-      if (plan->may_overlap(call)) AI_RETURN_IF_ERROR(call.plan().status());
-      AI_RETURN_IF_ERROR(check_operands(*plan, call));
-      return plan;
-    }
+  const std::uint64_t epoch = epoch_.load(std::memory_order_relaxed);
+  DirectPlan* plan = key.valid() ? recent_plans.find(key, epoch) : nullptr;
+  if (plan == nullptr && key.valid()) {
+    owner = plans_.find(key);
+    plan = owner.get();
+    if (plan != nullptr) recent_plans.add(key, owner, epoch);
+  }
+  if (plan != nullptr) {
+    if (plan->may_overlap(call)) AI_RETURN_IF_ERROR(call.plan().status());
+    AI_RETURN_IF_ERROR(check_operands(*plan, call));
+    return plan;
   }
   Result<std::shared_ptr<DirectPlan>> made = make(call);
-  if (made.ok() && key.valid()) plans_.insert(key, *made);
-  return made;
+  AI_RETURN_IF_ERROR(made.status());
+  owner = std::move(made).value();
+  if (key.valid()) plans_.insert(key, owner);
+  return owner.get();
 }
 
 Result<std::shared_ptr<DirectPlan>> DirectPath::make(const DirectCall& call) {
@@ -201,6 +244,11 @@ gemm::PlanCacheInfo DirectPath::info() const {
           .planned = planned_.load(std::memory_order_relaxed),
           .scratch_blocks = scratch.blocks,
           .scratch_bytes = scratch.bytes};
+}
+
+void DirectPath::set_limit(std::size_t plans) {
+  plans_.set_limit(plans);
+  epoch_.store(++last_epoch, std::memory_order_relaxed);
 }
 
 void DirectPath::clear() {

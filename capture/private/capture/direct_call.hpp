@@ -47,10 +47,12 @@ class DirectCall {
 /// the alignment alone, up to 256 bytes, and whether it is null.
 class DirectKey {
  public:
+  DirectKey() noexcept = default;  ///< the key of no call
   explicit DirectKey(const DirectCall& call) noexcept;
 
-  /// Whether a key can tell the call from others. It cannot where a rank is out of bounds; planning
-  /// such a call fails.
+  /// Whether a key can tell the call from others. It cannot where a rank is out of bounds (planning
+  /// such a call fails) or an extent or a stride does not fit 32 bits (planning costs nothing
+  /// beside such a call).
   [[nodiscard]] bool valid() const noexcept { return valid_; }
   [[nodiscard]] std::size_t hash() const noexcept { return hash_; }
   [[nodiscard]] friend bool operator==(const DirectKey& a, const DirectKey& b) noexcept {
@@ -58,10 +60,12 @@ class DirectKey {
   }
 
  private:
-  static constexpr std::size_t kWords = DirectCall::kMostSlots * 5 + 3;
-  static_assert(kWords % 4 == 0);  // the hash takes four at a time
+  static constexpr std::size_t kWordsPerSlot = 3;
+  // The hash takes four at a time.
+  static constexpr std::size_t kWords = (DirectCall::kMostSlots * kWordsPerSlot + 3 + 3) / 4 * 4;
   void add(std::uint64_t word) noexcept { words_[count_++] = word; }
   void add(const Tensor* operand) noexcept;
+  [[nodiscard]] std::uint64_t packed(const Extents& extents) noexcept;
 
   std::array<std::uint64_t, kWords> words_{};
   std::size_t count_ = 0;

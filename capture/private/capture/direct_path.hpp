@@ -25,13 +25,18 @@ class DirectPath {
   [[nodiscard]] Status run(const DirectCall& call, Stream stream);
 
   [[nodiscard]] gemm::PlanCacheInfo info() const;
-  void set_limit(std::size_t plans) { plans_.set_limit(plans); }
+  void set_limit(std::size_t plans);
   void clear();
 
  private:
   using Plans = PlanCache<DirectKey, DirectPlan, DirectKeyHash>;
 
-  [[nodiscard]] Result<std::shared_ptr<DirectPlan>> find(const DirectCall& call);
+  /// On the call's device.
+  [[nodiscard]] Status run_here(const DirectCall& call, Stream stream);
+  /// The plan for the call, whose operands it has been held against. It stays alive until this
+  /// thread asks again; `owner` holds it where nothing else may.
+  [[nodiscard]] Result<DirectPlan*> find(const DirectCall& call,
+                                         std::shared_ptr<DirectPlan>& owner);
   [[nodiscard]] Result<std::shared_ptr<DirectPlan>> make(const DirectCall& call);
   [[nodiscard]] Status check_operands(const DirectPlan& plan, const DirectCall& call) const;
   [[nodiscard]] Status run_eager(const DirectPlan& plan, const DirectCall& call, Stream stream);
@@ -43,7 +48,8 @@ class DirectPath {
   const MakeBackend make_backend_;
   Plans plans_{1024};
   std::atomic<std::uint64_t> planned_{0};
-  std::atomic<std::uint64_t> epoch_;  // of what threads know of pointers; clear() begins another
+  // Of what threads remember of plans and pointers; clear() and set_limit() begin another.
+  std::atomic<std::uint64_t> epoch_;
   StreamScratch scratch_;
 };
 

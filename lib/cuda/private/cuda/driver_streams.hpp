@@ -8,15 +8,20 @@
 
 namespace ai::cuda {
 
-/// The driver calls that cudaStreamIsCapturing and cudaStreamGetId end in (handles of the runtime
-/// are handles of the driver), at a third of the cost. Null where they are not found.
+/// The driver calls that cudaGetDevice, cudaStreamIsCapturing and cudaStreamGetId end in (handles
+/// of the runtime are handles of the driver), at a third of the cost. Null where they are not
+/// found.
 struct DriverStreams {
+  CUresult (*get_device)(CUdevice*) = nullptr;
   CUresult (*is_capturing)(CUstream, CUstreamCaptureStatus*) = nullptr;
   CUresult (*get_id)(CUstream, unsigned long long*) = nullptr;
 };
 
 /// Looks the functions up. Leaves no error behind.
 [[nodiscard]] DriverStreams driver_streams(const Api& api) noexcept;
+
+/// Whether `device` is known to be the current one. If not, a DeviceGuard has to see.
+[[nodiscard]] bool is_current(const DriverStreams& driver, int device) noexcept;
 
 /// cudaStreamIsCapturing and cudaStreamGetId. Where the driver's own call is not to be had, is not
 /// meant for the stream (the default ones) or fails, the runtime's does the work and says what is
