@@ -100,18 +100,12 @@ DirectPath::DirectPath(const cuda::Api& api, MakeBackend make_backend) noexcept
       scratch_(api, driver_) {}
 
 Status DirectPath::run(const DirectCall& call, Stream stream) {
-  if (cuda::is_current(driver_, call.device())) [[likely]]
-    return run_here(call, stream);
   const cuda::DeviceGuard guard(api_, call.device());
   if (!guard.status().ok()) {
     AI_RETURN_IF_ERROR(call.plan().status());
     AI_RETURN_IF_ERROR(cuda::check_device(api_, call.device()));
     return guard.status();
   }
-  return run_here(call, stream);
-}
-
-Status DirectPath::run_here(const DirectCall& call, Stream stream) {
   std::shared_ptr<DirectPlan> owner;
   const Result<DirectPlan*> plan = find(call, owner);
   AI_RETURN_IF_ERROR(plan.status());

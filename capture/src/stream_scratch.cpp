@@ -4,6 +4,7 @@
 #include <atomic>
 #include <bit>
 #include <string>
+#include <vector>
 
 #include "cuda/error.hpp"
 #include "cuda/guards.hpp"
@@ -25,13 +26,26 @@ class StreamScratch::Block {
   [[nodiscard]] std::mutex& mutex() noexcept { return mutex_; }
   [[nodiscard]] void* data() const noexcept { return memory_.data(); }
   [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
+  /// Asks the next use to give the memory back that is there then.
+  void expire() noexcept { expired_ = true; }
+  /// Keeps it no longer, if it can be given back now. Whoever is about to use it sees that.
+  [[nodiscard]] bool let_go() noexcept {
+    const std::unique_lock<std::mutex> lock(mutex_, std::try_to_lock);
+    if (!lock.owns_lock() || mark_ == Mark::Missing) return false;
+    is_kept_ = false;
+    return true;
+  }
 
-  /// The mutex is held, as for mark().
+  /// The mutex is held, as for what follows.
   [[nodiscard]] Status reserve(std::size_t bytes, Stream stream) noexcept {
     if (!used_) {
       Result<cuda::OwnedEvent> event = cuda::make_event(api_, false);
       AI_RETURN_IF_ERROR(event.status());
       used_ = std::move(event).value();
+    }
+    if (expired_.load(std::memory_order_relaxed) && expired_.exchange(false)) {
+      memory_.free_behind(stream);
+      bytes_ = 0;
     }
     if (memory_.bytes() >= bytes) return {};
     Result<cuda::DeviceMemory> larger =
@@ -47,23 +61,29 @@ class StreamScratch::Block {
   }
 
   [[nodiscard]] Status mark(Stream stream) noexcept {
-    marked_ = true;
+    ++uses_;
+    if (is_kept_ && uses_ > kAlwaysMarked && uses_ % kMarkEvery != 0) {
+      mark_ = Mark::Missing;
+      return {};
+    }
     const cudaError_t code = api_.event_record(used_.get(), stream);
-    lost_ = code != cudaSuccess;
+    mark_ = code == cudaSuccess ? Mark::Behind : Mark::Missing;
     return cuda::to_status(api_, code, "cudaEventRecord");
   }
 
   std::uint64_t last_use = 0;  ///< of the clock of all blocks, under their mutex
 
  private:
+  enum class Mark { Unused, Behind, Missing };  // of the event: behind the last use or not
+
   /// Without waiting, and without the stream, which may be gone. Where it cannot be known when the
   /// memory falls out of use, it is never freed.
   void give_back() noexcept {
-    if (memory_.data() == nullptr || !marked_) return;
+    if (memory_.data() == nullptr || mark_ == Mark::Unused) return;
     const cuda::CaptureModeGuard relaxed(api_);
     const cuda::DeviceGuard guard(api_, device_);
     const Result<cuda::OwnedStream> stream = cuda::make_stream(api_);
-    if (lost_ || !guard.status().ok() || !stream.ok() ||
+    if (mark_ == Mark::Missing || !guard.status().ok() || !stream.ok() ||
         api_.stream_wait_event(stream->get(), used_.get(), 0) != cudaSuccess) {
       (void)api_.get_last_error();
       return memory_.abandon();
@@ -76,9 +96,11 @@ class StreamScratch::Block {
   std::mutex mutex_;
   cuda::DeviceMemory memory_;
   std::atomic<std::size_t> bytes_{0};  // of memory_, for those who do not hold the mutex
-  cuda::OwnedEvent used_;              // behind the last work that uses the memory
-  bool marked_ = false;
-  bool lost_ = false;
+  std::atomic<bool> expired_{false};
+  cuda::OwnedEvent used_;
+  std::uint64_t uses_ = 0;
+  Mark mark_ = Mark::Unused;
+  std::atomic<bool> is_kept_{true};  // by blocks_; else it goes with its last lease
 };
 
 void* StreamScratch::Lease::data() const noexcept {
@@ -115,22 +137,41 @@ Result<std::shared_ptr<StreamScratch::Block>> StreamScratch::find(int device, St
                                                   std::to_string(device));
   }
   auto block = std::make_shared<Block>(api_, device);
-  if (blocks_.size() >= kMostBlocks) {
-    const auto oldest = std::min_element(
-        blocks_.begin(), blocks_.end(),
-        [](const auto& a, const auto& b) { return a.second->last_use < b.second->last_use; });
-    dropped = std::move(oldest->second);
-    blocks_.erase(oldest);
-  }
+  if (blocks_.size() >= kMostBlocks) dropped = take_oldest();
   block->last_use = ++clock_;
-  blocks_.emplace(id, block);
+  if (blocks_.size() < kMostBlocks) {
+    blocks_.emplace(id, block);
+  } else {
+    (void)block->let_go();
+  }
   return block;
 }
 
+/// The one longest unused of those that can be given back; null where there is none.
+std::shared_ptr<StreamScratch::Block> StreamScratch::take_oldest() {
+  std::vector<std::map<Id, std::shared_ptr<Block>>::iterator> by_age;
+  for (auto entry = blocks_.begin(); entry != blocks_.end(); ++entry) by_age.push_back(entry);
+  std::sort(by_age.begin(), by_age.end(),
+            [](const auto& a, const auto& b) { return a->second->last_use < b->second->last_use; });
+  for (const auto& entry : by_age) {
+    if (!entry->second->let_go()) continue;
+    std::shared_ptr<Block> taken = std::move(entry->second);
+    blocks_.erase(entry);
+    return taken;
+  }
+  return nullptr;
+}
+
 void StreamScratch::clear() noexcept {
-  std::map<Id, std::shared_ptr<Block>> dropped;
+  std::map<Id, std::shared_ptr<Block>> dropped;  // die after the lock is released
   const std::scoped_lock lock(mutex_);
-  blocks_.swap(dropped);
+  for (auto entry = blocks_.begin(); entry != blocks_.end();) {
+    if (entry->second->let_go()) {
+      dropped.insert(blocks_.extract(entry++));
+    } else {
+      (entry++)->second->expire();
+    }
+  }
 }
 
 StreamScratch::Size StreamScratch::size() const noexcept {

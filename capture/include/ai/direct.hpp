@@ -60,8 +60,9 @@ struct PlanCacheInfo {
 [[nodiscard]] PlanCacheInfo plan_cache() noexcept;
 /// 1024 at first. 0: nothing is kept, every call plans.
 void set_plan_cache_limit(std::size_t plans) noexcept;
-/// Forgets every plan and gives scratch back behind the work that uses it. May be called at any
-/// time, also while other threads call.
+/// Forgets every plan and gives scratch back behind the work that uses it: that of a stream with
+/// many calls by its next one, since only then its end is known. May be called at any time, also
+/// while other threads call.
 void clear_plan_cache() noexcept;
 
 }  // namespace ai::gemm

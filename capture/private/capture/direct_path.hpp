@@ -31,8 +31,6 @@ class DirectPath {
  private:
   using Plans = PlanCache<DirectKey, DirectPlan, DirectKeyHash>;
 
-  /// On the call's device.
-  [[nodiscard]] Status run_here(const DirectCall& call, Stream stream);
   /// The plan for the call, whose operands it has been held against. It stays alive until this
   /// thread asks again; `owner` holds it where nothing else may.
   [[nodiscard]] Result<DirectPlan*> find(const DirectCall& call,

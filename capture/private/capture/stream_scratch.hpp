@@ -16,10 +16,16 @@ namespace ai::detail {
 
 /// One block of device memory for each stream, for scratch that work on the stream uses one piece
 /// after the other. A block is told from others by its stream's id, which CUDA never gives twice,
-/// so a new stream with an old handle gets a block of its own. Of more than kMostBlocks the one
-/// longest unused goes. Thread-safe.
+/// so a new stream with an old handle gets a block of its own. Thread-safe.
+///
+/// Giving a block back takes an event behind the last work that uses it, since its stream may be
+/// gone by then; but an event behind every piece of work makes each dearer. So the first
+/// kAlwaysMarked uses are marked by one (streams that come and go), and of later ones every
+/// kMarkEvery-th. A block whose last use is not marked is given back by the next use of its stream.
 class StreamScratch {
  public:
+  static constexpr std::uint64_t kAlwaysMarked = 16;
+  static constexpr std::uint64_t kMarkEvery = 64;
   static constexpr std::size_t kMostBlocks = 64;
 
   StreamScratch(const cuda::Api& api, const cuda::DriverStreams& driver) noexcept
@@ -46,11 +52,12 @@ class StreamScratch {
   };
 
   /// At least `bytes` for work on `stream` of `device`, which is current; the stream is not being
-  /// captured. Fails with OutOfMemory, DeviceMismatch (a stream of another device). May throw
-  /// std::bad_alloc.
+  /// captured. Of more than kMostBlocks the one longest unused goes, among those whose last use is
+  /// marked; without such a one the lease is of a block that is given back when it ends. Fails with
+  /// OutOfMemory, DeviceMismatch (a stream of another device). May throw std::bad_alloc.
   [[nodiscard]] Result<Lease> lease(int device, Stream stream, std::size_t bytes);
 
-  /// Gives every block back behind the work that uses it.
+  /// Gives every block back behind the work that uses it, now or at the stream's next use.
   void clear() noexcept;
 
   struct Size {
@@ -62,6 +69,7 @@ class StreamScratch {
  private:
   using Id = std::pair<int, unsigned long long>;  // device, stream
   [[nodiscard]] Result<std::shared_ptr<Block>> find(int device, Stream stream);
+  [[nodiscard]] std::shared_ptr<Block> take_oldest();
 
   const cuda::Api& api_;
   const cuda::DriverStreams driver_;

@@ -17,18 +17,10 @@ void* driver_function(const Api& api, const char* symbol) noexcept {
 
 DriverStreams driver_streams(const Api& api) noexcept {
   DriverStreams driver;
-  driver.get_device =
-      reinterpret_cast<decltype(driver.get_device)>(driver_function(api, "cuCtxGetDevice"));
   driver.is_capturing =
       reinterpret_cast<decltype(driver.is_capturing)>(driver_function(api, "cuStreamIsCapturing"));
   driver.get_id = reinterpret_cast<decltype(driver.get_id)>(driver_function(api, "cuStreamGetId"));
   return driver;
-}
-
-bool is_current(const DriverStreams& driver, int device) noexcept {
-  CUdevice current = 0;  // the ordinal
-  return driver.get_device != nullptr && driver.get_device(&current) == CUDA_SUCCESS &&
-         current == device;
 }
 
 cudaError_t is_capturing(const Api& api, const DriverStreams& driver, cudaStream_t stream,

@@ -370,6 +370,50 @@ TEST_CASE("B9: scratch that is given back is freed behind the work that uses it"
   CHECK(f.fake.pool_bytes() == 0);
 }
 
+TEST_CASE("not every use of scratch is marked by an event, and an unmarked one holds its block") {
+  Fixture f;
+  f.path.scratch_only = true;
+  const Layer layer(f.fake, 2, 3, 4);
+  constexpr auto kUses = static_cast<int>(StreamScratch::kMarkEvery + 3);
+  for (int i = 0; i < kUses; ++i) REQUIRE(f.path.run(layer.call, f.stream).ok());
+  CHECK(f.fake.count("event_record") == static_cast<int>(StreamScratch::kAlwaysMarked) + 1);
+  const std::size_t held = f.fake.pool_bytes();
+  f.path->clear();
+  CHECK(f.path->info().scratch_blocks == 1);
+  CHECK(f.fake.pool_bytes() == held);
+  f.fake.forget_calls();
+  CHECK(f.path.run(layer.call, f.stream).ok());
+  CHECK(f.fake.count("free_async") == 1);  // behind the work of the same stream
+  CHECK(f.fake.count("stream_wait_event") == 0);
+  CHECK(f.fake.pool_bytes() == held);
+  f.fake.destroy_stream(f.stream);
+  // A stream that is gone with an unmarked use keeps its block for good; others find room.
+  for (int i = 0; i < 200; ++i) {
+    const Stream stream = f.fake.make_stream();
+    REQUIRE(f.path.run(layer.call, stream).ok());
+    f.fake.destroy_stream(stream);
+  }
+  CHECK(f.path->info().scratch_blocks == StreamScratch::kMostBlocks);
+}
+
+TEST_CASE("a stream beyond those that can have a block gets one for each call") {
+  Fixture f;
+  f.path.scratch_only = true;
+  const Layer layer(f.fake, 2, 3, 4);
+  for (std::size_t i = 0; i < StreamScratch::kMostBlocks; ++i) {
+    const Stream stream = f.fake.make_stream();
+    for (std::uint64_t use = 0; use <= StreamScratch::kAlwaysMarked; ++use) {
+      REQUIRE(f.path.run(layer.call, stream).ok());
+    }
+  }
+  const std::size_t held = f.fake.pool_bytes();
+  for (int i = 0; i < 3; ++i) {
+    CHECK(f.path.run(layer.call, f.stream).ok());
+    CHECK(f.path->info().scratch_blocks == StreamScratch::kMostBlocks);
+    CHECK(f.fake.pool_bytes() == held);
+  }
+}
+
 TEST_CASE("A2: too little memory for scratch is OutOfMemory, and the next call works") {
   Fixture f;
   f.path.scratch_only = true;

@@ -20,9 +20,6 @@ struct DriverStreams {
 /// Looks the functions up. Leaves no error behind.
 [[nodiscard]] DriverStreams driver_streams(const Api& api) noexcept;
 
-/// Whether `device` is known to be the current one. If not, a DeviceGuard has to see.
-[[nodiscard]] bool is_current(const DriverStreams& driver, int device) noexcept;
-
 /// cudaStreamIsCapturing and cudaStreamGetId. Where the driver's own call is not to be had, is not
 /// meant for the stream (the default ones) or fails, the runtime's does the work and says what is
 /// wrong.
