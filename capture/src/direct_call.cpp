@@ -26,11 +26,6 @@ std::uint64_t bits(float a, float b) noexcept {
   return std::uint64_t{std::bit_cast<std::uint32_t>(a)} << 32 | std::bit_cast<std::uint32_t>(b);
 }
 
-/// 0: absent, 1: Overwrite, 2: Accumulate.
-std::uint64_t mode(const std::optional<Gradient>& gradient) noexcept {
-  return gradient ? 1 + static_cast<std::uint64_t>(gradient->mode) : 0;
-}
-
 }  // namespace
 
 DirectCall::DirectCall(const GemmForward& call) noexcept
@@ -76,25 +71,26 @@ Result<GemmPlan> DirectCall::plan_at(
   return plan_backward(call);
 }
 
+/// 0: absent, 1: Overwrite, 2: Accumulate.
+std::uint64_t DirectKey::mode(const std::optional<Gradient>& gradient) noexcept {
+  return gradient ? field(static_cast<int>(gradient->mode) + 1, 2) : 0;
+}
+
 void DirectKey::add(const Tensor* operand) noexcept {
   if (operand == nullptr) return add(std::uint64_t{0});
   const TensorDesc& desc = operand->desc;
   const int rank = desc.shape.rank();
-  valid_ = valid_ && rank >= 0 && rank <= 2 && desc.stride.rank() == rank;
-  add(std::uint64_t{1} | static_cast<std::uint64_t>(desc.dtype) << 8 |
-      static_cast<std::uint64_t>(desc.layout) << 16 | static_cast<std::uint64_t>(rank) << 24 |
-      static_cast<std::uint64_t>(operand->device) << 26 |
+  valid_ = valid_ && desc.stride.rank() == rank;
+  add(std::uint64_t{1} | field(desc.dtype, 8) << 8 | field(desc.layout, 8) << 16 |
+      field(rank, 2) << 24 | field(operand->device, 2) << 26 |
       std::uint64_t{operand->data == nullptr} << 28 | alignment_of(operand->data) << 32 |
-      static_cast<std::uint64_t>(static_cast<std::uint16_t>(operand->device_index)) << 48);
-  add(packed(desc.shape));
-  add(packed(desc.stride));
-}
-
-std::uint64_t DirectKey::packed(const Extents& extents) noexcept {
-  const auto a = static_cast<std::uint64_t>(extents[0]);
-  const auto b = static_cast<std::uint64_t>(extents[1]);
-  valid_ = valid_ && ((a | b) >> 32) == 0;
-  return a << 32 | b;
+      field(operand->device_index, 16) << 48);
+  const bool is_matrix = rank == 2;
+  add(field(desc.shape[0], 32) << 32 | (is_matrix ? field(desc.shape[1], 32) : 0));
+  // The leading dimension of a single row has no meaning.
+  const bool has_stride = !is_matrix || desc.shape[0] > 1;
+  add((has_stride ? field(desc.stride[0], 32) << 32 : 0) |
+      (is_matrix ? field(desc.stride[1], 32) : 0));
 }
 
 DirectKey::DirectKey(const DirectCall& call) noexcept {
@@ -103,13 +99,11 @@ DirectKey::DirectKey(const DirectCall& call) noexcept {
   std::uint64_t flags = std::uint64_t{is_forward} | std::uint64_t{attrs.trans_a} << 1 |
                         std::uint64_t{attrs.trans_b} << 2 | std::uint64_t{attrs.with_bias} << 3 |
                         std::uint64_t{attrs.save_z} << 4 | std::uint64_t{call.in_place()} << 5 |
-                        static_cast<std::uint64_t>(attrs.act) << 8 |
-                        static_cast<std::uint64_t>(attrs.precision) << 40;
+                        field(attrs.act, 24) << 8 | field(attrs.precision, 8) << 40;
   if (!is_forward) {
     const GemmBackward& backward = *call.backward_;
-    flags |= (mode(backward.gA) | mode(backward.gB) << 2 | mode(backward.gC) << 4 |
-              mode(backward.gBias) << 6)
-             << 48;
+    flags |= mode(backward.gA) << 48 | mode(backward.gB) << 50 | mode(backward.gC) << 52 |
+             mode(backward.gBias) << 54;
   }
   add(flags);
   add(bits(attrs.leaky_slope, attrs.alpha));

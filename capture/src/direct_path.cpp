@@ -21,8 +21,7 @@ const char* name_of(const DirectCall& call, std::size_t slot) noexcept {
   return call.slots() == std::size(kForwardNames) ? kForwardNames[slot] : kBackwardNames[slot];
 }
 
-/// Pointers that this thread has lately asked CUDA about and found on a device: asking costs about
-/// as much as everything else before a launch.
+/// Pointers that this thread has lately asked CUDA about and found on a device.
 class KnownPointers {
  public:
   [[nodiscard]] bool holds(const void* pointer, int device, std::uint64_t epoch) const noexcept {
@@ -43,7 +42,7 @@ class KnownPointers {
     std::uint64_t epoch = 0;
   };
   static constexpr std::size_t kSets = 64;
-  static constexpr std::size_t kWays = 4;  // operands of one call must not push each other out
+  static constexpr std::size_t kWays = 4;
   static std::size_t index(const void* pointer) noexcept {
     const std::uint64_t mixed = reinterpret_cast<std::uintptr_t>(pointer) * 0x9E3779B97F4A7C15U;
     return static_cast<std::size_t>(mixed >> 58);
@@ -54,34 +53,56 @@ class KnownPointers {
 thread_local KnownPointers known_pointers;
 std::atomic<std::uint64_t> last_epoch{0};
 
-/// The plans that this thread used last: finding one here takes no lock.
-class RecentPlans {
- public:
-  /// Null where there is none, and now and then where there is: looking a plan up where all are
-  /// kept is what saves it from being the one longest unused.
-  [[nodiscard]] DirectPlan* find(const DirectKey& key, std::uint64_t epoch) noexcept {
-    Entry& entry = entries_[key.hash() % kEntries];
-    if (entry.epoch != epoch || !(entry.key == key) || ++entry.uses % 64 == 0) return nullptr;
-    return entry.plan.get();
-  }
-  void add(const DirectKey& key, std::shared_ptr<DirectPlan> plan, std::uint64_t epoch) noexcept {
-    entries_[key.hash() % kEntries] = {key, std::move(plan), epoch, 0};
-  }
+}  // namespace
 
- private:
-  struct Entry {
-    DirectKey key;
-    std::shared_ptr<DirectPlan> plan;
-    std::uint64_t epoch = 0;
-    unsigned uses = 0;
-  };
-  static constexpr std::size_t kEntries = 16;
-  std::array<Entry, kEntries> entries_;
+/// A call that this thread has made lately: made again, over the same pointers, nothing of it has
+/// to be looked at again.
+struct RecentCall {
+  DirectKey key;
+  std::array<const void*, DirectCall::kMostSlots> pointers{};
+  std::uint64_t epoch = 0;  // 0: of no call
+  std::uint64_t clock = 0;  // of the plans that are kept: when it moves, uses have to be noted
+  std::shared_ptr<DirectPlan> plan;
+  AddressMap addresses;           // the plan's eager road over the pointers
+  const void* scratch = nullptr;  // and over this
+
+  [[nodiscard]] bool is(const DirectCall& call, const DirectKey& of_call, std::uint64_t now,
+                        std::uint64_t at) const noexcept {
+    if (epoch != now || clock != at || !(key == of_call)) return false;
+    for (std::size_t slot = 0; slot < call.slots(); ++slot) {
+      const Tensor* const operand = call.operand(slot);
+      if (operand != nullptr && operand->data != pointers[slot]) return false;
+    }
+    return true;
+  }
 };
-thread_local RecentPlans recent_plans;
 
-/// Kept by each thread, so that a call allocates nothing.
-thread_local AddressMap bound_addresses;
+namespace {
+
+// Other objects may still make calls while a thread ends and its own are gone already.
+thread_local bool recent_calls_are_gone = false;
+struct RecentCalls {
+  ~RecentCalls() { recent_calls_are_gone = true; }
+  static constexpr std::size_t kCalls = 32;
+  std::array<RecentCall, kCalls> calls;
+};
+thread_local RecentCalls recent_calls;
+
+/// Where a call is remembered: by its problem and by where it writes.
+std::size_t place_of(const DirectCall& call, const DirectKey& key) noexcept {
+  const Tensor* output = nullptr;
+  for (std::size_t slot = call.first_output(); output == nullptr && slot < call.slots(); ++slot) {
+    output = call.operand(slot);
+  }
+  const auto address = output != nullptr ? reinterpret_cast<std::uintptr_t>(output->data) : 0;
+  const std::uint64_t mixed = (key.hash() ^ address) * 0x9E3779B97F4A7C15U;
+  return static_cast<std::size_t>(mixed >> 59);
+}
+
+Status broken_capture() {
+  return {StatusCode::CaptureInvalidated,
+          "something has invalidated the capture of the stream; end it and begin again"};
+}
 
 Status enqueue_all(const DirectRoad& road, const AddressMap& addresses, Stream stream) {
   for (const std::shared_ptr<Step>& step : road.steps) {
@@ -106,9 +127,20 @@ Status DirectPath::run(const DirectCall& call, Stream stream) {
     AI_RETURN_IF_ERROR(cuda::check_device(api_, call.device()));
     return guard.status();
   }
-  std::shared_ptr<DirectPlan> owner;
-  const Result<DirectPlan*> plan = find(call, owner);
-  AI_RETURN_IF_ERROR(plan.status());
+  const DirectKey key(call);
+  if (recent_calls_are_gone || !key.valid()) {
+    RecentCall once;
+    AI_RETURN_IF_ERROR(recall(call, key, once));
+    return run_known(once, call, stream);
+  }
+  RecentCall& recent = recent_calls.calls[place_of(call, key)];
+  if (!recent.is(call, key, epoch_.load(std::memory_order_relaxed), plans_.clock())) {
+    AI_RETURN_IF_ERROR(recall(call, key, recent));
+  }
+  return run_known(recent, call, stream);
+}
+
+Status DirectPath::run_known(RecentCall& known, const DirectCall& call, Stream stream) {
   cudaStreamCaptureStatus capturing = cudaStreamCaptureStatusNone;
   const cudaError_t asked = cuda::is_capturing(api_, driver_, stream, &capturing);
   if (asked == cudaErrorStreamCaptureImplicit) {
@@ -118,33 +150,37 @@ Status DirectPath::run(const DirectCall& call, Stream stream) {
             "of that capture: call after it has ended, or on another stream"};
   }
   AI_RETURN_IF_ERROR(cuda::to_status(api_, asked, "cudaStreamIsCapturing"));
-  if (capturing == cudaStreamCaptureStatusInvalidated) {
-    return {StatusCode::CaptureInvalidated,
-            "something has invalidated the capture of the stream; end it and begin again"};
-  }
-  if (capturing == cudaStreamCaptureStatusActive) return run_captured(**plan, call, stream);
-  return explained(run_eager(**plan, call, stream), call.device(), stream);
+  if (capturing == cudaStreamCaptureStatusInvalidated) return broken_capture();
+  if (capturing == cudaStreamCaptureStatusActive) return run_captured(*known.plan, call, stream);
+  return explained(run_eager(known, call, stream), call.device(), stream);
 }
 
-Result<DirectPlan*> DirectPath::find(const DirectCall& call, std::shared_ptr<DirectPlan>& owner) {
-  const DirectKey key(call);
+/// Makes `recent` the call: finds or makes its plan and holds its operands against it.
+Status DirectPath::recall(const DirectCall& call, const DirectKey& key, RecentCall& recent) {
+  recent.epoch = 0;
   const std::uint64_t epoch = epoch_.load(std::memory_order_relaxed);
-  DirectPlan* plan = key.valid() ? recent_plans.find(key, epoch) : nullptr;
-  if (plan == nullptr && key.valid()) {
-    owner = plans_.find(key);
-    plan = owner.get();
-    if (plan != nullptr) recent_plans.add(key, owner, epoch);
-  }
+  bool is_kept = key.valid();
+  std::shared_ptr<DirectPlan> plan = is_kept ? plans_.find(key) : nullptr;
   if (plan != nullptr) {
     if (plan->may_overlap(call)) AI_RETURN_IF_ERROR(call.plan().status());
     AI_RETURN_IF_ERROR(check_operands(*plan, call));
-    return plan;
+  } else {
+    Result<std::shared_ptr<DirectPlan>> made = make(call);
+    AI_RETURN_IF_ERROR(made.status());
+    plan = std::move(made).value();
+    is_kept = is_kept && plans_.insert(key, plan);
   }
-  Result<std::shared_ptr<DirectPlan>> made = make(call);
-  AI_RETURN_IF_ERROR(made.status());
-  owner = std::move(made).value();
-  if (key.valid()) plans_.insert(key, owner);
-  return owner.get();
+  plan->bind(plan->eager(), call, nullptr, recent.addresses);
+  recent.scratch = nullptr;
+  recent.plan = std::move(plan);
+  recent.key = key;
+  for (std::size_t slot = 0; slot < call.slots(); ++slot) {
+    const Tensor* const operand = call.operand(slot);
+    recent.pointers[slot] = operand != nullptr ? operand->data : nullptr;
+  }
+  recent.clock = plans_.clock();
+  if (is_kept) recent.epoch = epoch;
+  return {};
 }
 
 Result<std::shared_ptr<DirectPlan>> DirectPath::make(const DirectCall& call) {
@@ -182,17 +218,17 @@ Status DirectPath::check_operands(const DirectPlan& plan, const DirectCall& call
   return {};
 }
 
-Status DirectPath::run_eager(const DirectPlan& plan, const DirectCall& call, Stream stream) {
-  const DirectRoad& road = plan.eager();
-  AddressMap& addresses = bound_addresses;
-  if (road.scratch.bytes == 0) {
-    plan.bind(road, call, nullptr, addresses);
-    return enqueue_all(road, addresses, stream);
-  }
+Status DirectPath::run_eager(RecentCall& known, const DirectCall& call, Stream stream) {
+  const DirectRoad& road = known.plan->eager();
+  if (road.scratch.bytes == 0) return enqueue_all(road, known.addresses, stream);
+  reclaim(api_);
   Result<StreamScratch::Lease> lease = scratch_.lease(call.device(), stream, road.scratch.bytes);
   if (!lease) return {lease.status().code(), "scratch: " + lease.status().message()};
-  plan.bind(road, call, lease->data(), addresses);
-  Status status = enqueue_all(road, addresses, stream);
+  if (known.scratch != lease->data()) {
+    known.plan->bind(road, call, lease->data(), known.addresses);
+    known.scratch = lease->data();
+  }
+  Status status = enqueue_all(road, known.addresses, stream);
   Status marked = lease->done(stream);
   return status.ok() ? marked : status;
 }
@@ -200,9 +236,9 @@ Status DirectPath::run_eager(const DirectPlan& plan, const DirectCall& call, Str
 Status DirectPath::run_captured(DirectPlan& plan, const DirectCall& call, Stream stream) {
   const cuda::CaptureModeGuard relaxed(api_);
   reclaim(api_);
-  const Result<const DirectRoad*> road = plan.captured(api_, *make_backend_(call.device()));
+  const Result<const DirectRoad*> road = plan.captured(api_, make_backend_);
   AI_RETURN_IF_ERROR(road.status());
-  AddressMap& addresses = bound_addresses;
+  AddressMap addresses;
   const std::size_t bytes = (*road)->scratch.bytes;
   if (bytes == 0) {
     plan.bind(**road, call, nullptr, addresses);
@@ -217,6 +253,7 @@ Status DirectPath::run_captured(DirectPlan& plan, const DirectCall& call, Stream
   cudaGraph_t graph = nullptr;
   AI_CUDA_RETURN_IF_ERROR(api_, stream_get_capture_info, stream, &capturing, nullptr, &graph,
                           nullptr, nullptr, nullptr);
+  if (capturing != cudaStreamCaptureStatusActive) return broken_capture();
   AI_RETURN_IF_ERROR(retain(api_, graph, std::move(retained)));
   return enqueue_all(**road, addresses, stream);
 }

@@ -19,24 +19,10 @@ constexpr std::uintptr_t kFirstPlace = std::uintptr_t{1} << 45;
 constexpr std::uintptr_t kEndOfPlaces = std::uintptr_t{1} << 46;
 constexpr std::uintptr_t kPlaceAlignment = 256;
 
-using Tensors = std::array<const Tensor*, DirectCall::kMostSlots>;
-
-const Tensor* given(const std::optional<Tensor>& operand) noexcept {
-  return operand ? &*operand : nullptr;
-}
-const Tensor* given(const std::optional<Gradient>& gradient) noexcept {
-  return gradient ? &gradient->tensor : nullptr;
-}
-
-/// A plan's operands, in the order of a call's slots.
-Tensors operands_by_slot(const GemmPlan& plan) noexcept {
-  if (plan.direction() == GemmPlan::Direction::Forward) {
-    const GemmForward& call = plan.forward();
-    return {&call.A, &call.B, given(call.C), given(call.bias), &call.Y, given(call.Z)};
-  }
-  const GemmBackward& call = plan.backward();
-  return {&call.A,        &call.B,        given(call.C),  &call.gY,         given(call.Z),
-          given(call.gA), given(call.gB), given(call.gC), given(call.gBias)};
+/// A plan as a call over the same operands.
+DirectCall call_of(const GemmPlan& plan) noexcept {
+  return plan.direction() == GemmPlan::Direction::Forward ? DirectCall(plan.forward())
+                                                          : DirectCall(plan.backward());
 }
 
 bool needs_scratch(const Candidate& candidate) noexcept {
@@ -68,27 +54,31 @@ Result<std::vector<std::shared_ptr<Step>>> chosen(const cuda::Api& api, int devi
 
 Result<std::shared_ptr<DirectPlan>> DirectPlan::make(const cuda::Api& api, const DirectCall& call,
                                                      const GemmPlan& plan, Backend& backend) {
-  const Tensors operands = operands_by_slot(plan);
+  const DirectCall planned = call_of(plan);  // the same slots, normalised
+  std::array<bool, DirectCall::kMostSlots> touched{};
+  for (const Operand& used : operands_of(plan)) {
+    for (std::size_t slot = 0; slot < call.slots(); ++slot) {
+      if (planned.operand(slot) == used.tensor) touched[slot] = !range_of(*used.tensor).empty();
+    }
+  }
   std::array<void*, DirectCall::kMostSlots> places{};
   std::array<std::size_t, DirectCall::kMostSlots> bytes{};
   std::vector<std::size_t> mapped;
   std::uintptr_t next = kFirstPlace;
   for (std::size_t slot = 0; slot < call.slots(); ++slot) {
-    const Tensor* operand = operands[slot];
-    if (operand == nullptr || operand->data == nullptr) continue;
-    const MemoryRange range = range_of(*operand);
+    if (!touched[slot]) continue;
+    const Tensor& operand = *planned.operand(slot);
+    const MemoryRange range = range_of(operand);
     bytes[slot] = range.end() - range.begin;
-    if (bytes[slot] >= kEndOfPlaces - next) {
+    if (next >= kEndOfPlaces || bytes[slot] >= kEndOfPlaces - next) {
       return Status(StatusCode::Invalid, "an operand spans " + std::to_string(bytes[slot]) +
                                              " bytes, more than any device holds");
     }
-    // C is operand 2 of a forward call and Y operand 4.
-    constexpr std::size_t kC = 2, kY = 4;
-    if (call.in_place() && slot == kY) {
-      places[kY] = places[kC];
+    if (call.in_place() && slot == DirectCall::kForwardY && touched[DirectCall::kForwardC]) {
+      places[slot] = places[DirectCall::kForwardC];
       continue;
     }
-    const std::uintptr_t place = next + alignment_of(operand->data) % kPlaceAlignment;
+    const std::uintptr_t place = next + alignment_of(operand.data) % kPlaceAlignment;
     places[slot] = reinterpret_cast<void*>(place);
     mapped.push_back(slot);
     next = (place + bytes[slot] + 2 * kPlaceAlignment) & ~(kPlaceAlignment - 1);
@@ -101,11 +91,7 @@ Result<std::shared_ptr<DirectPlan>> DirectPlan::make(const cuda::Api& api, const
   made->bytes_ = bytes;
   made->mapped_ = std::move(mapped);
   made->in_place_ = call.in_place();
-  for (const Operand& used : operands_of(plan)) {
-    for (std::size_t slot = 0; slot < call.slots(); ++slot) {
-      if (operands[slot] == used.tensor) made->touched_[slot] = bytes[slot] > 0;
-    }
-  }
+  made->touched_ = touched;
 
   Result<std::vector<Task>> tasks = made->lower(backend);
   AI_RETURN_IF_ERROR(tasks.status());
@@ -135,7 +121,7 @@ DirectRoad DirectPlan::road(std::vector<std::shared_ptr<Step>> steps) const {
             [](const Placement& a, const Placement& b) { return a.address < b.address; });
   for (const std::size_t slot : mapped_) {
     const auto place = reinterpret_cast<std::uintptr_t>(places_[slot]);
-    road.addresses.add(place, std::max<std::size_t>(bytes_[slot], 1), nullptr);
+    road.addresses.add(place, bytes_[slot], nullptr);
   }
   for (const Placement& placement : road.scratch.placements) {
     road.addresses.add(placement.address, placement.bytes, nullptr);
@@ -143,11 +129,11 @@ DirectRoad DirectPlan::road(std::vector<std::shared_ptr<Step>> steps) const {
   return road;
 }
 
-Result<const DirectRoad*> DirectPlan::captured(const cuda::Api& api, Backend& backend) {
+Result<const DirectRoad*> DirectPlan::captured(const cuda::Api& api, BackendMaker make_backend) {
   if (eager_.scratch.bytes == 0) return &eager_;
   const std::scoped_lock lock(mutex_);
   if (captured_) return &*captured_;
-  Result<std::vector<Task>> tasks = lower(backend);
+  Result<std::vector<Task>> tasks = lower(*make_backend(prototype_.device_index()));
   AI_RETURN_IF_ERROR(tasks.status());
   bool possible = true;
   for (Task& task : *tasks) {
@@ -156,25 +142,32 @@ Result<const DirectRoad*> DirectPlan::captured(const cuda::Api& api, Backend& ba
     possible = possible && !task.candidates.empty() && task.candidates.back().applicable() &&
                task.candidates.back().trusted;
   }
-  if (possible) {
-    Result<std::vector<std::shared_ptr<Step>>> steps =
-        chosen(api, prototype_.device_index(), std::move(tasks).value());
-    if (steps.ok()) captured_ = road(std::move(steps).value());
+  if (!possible) {
+    captured_ = eager_;
+    return &*captured_;
   }
-  if (!captured_) captured_ = eager_;
+  Result<std::vector<std::shared_ptr<Step>>> steps =
+      chosen(api, prototype_.device_index(), std::move(tasks).value());
+  AI_RETURN_IF_ERROR(steps.status());
+  captured_ = road(std::move(steps).value());
   return &*captured_;
 }
 
 bool DirectPlan::may_overlap(const DirectCall& call) const noexcept {
-  constexpr std::size_t kC = 2, kY = 4;
-  for (std::size_t output = call.first_output(); output < call.slots(); ++output) {
-    if (bytes_[output] == 0) continue;
-    const auto begin = reinterpret_cast<std::uintptr_t>(call.operand(output)->data);
+  const auto begin_of = [&](std::size_t slot) {
+    return reinterpret_cast<std::uintptr_t>(call.operand(slot)->data);
+  };
+  for (std::size_t slot = 0; slot < call.slots(); ++slot) {
+    if (!touched_[slot]) continue;
+    const std::uintptr_t begin = begin_of(slot);
+    const std::uintptr_t end = begin + bytes_[slot];
+    if (end < begin) return true;  // no operand reaches past the last address
+    if (slot < call.first_output()) continue;
     for (std::size_t other = 0; other < call.slots(); ++other) {
-      if (other == output || bytes_[other] == 0) continue;
-      if (in_place_ && output == kY && other == kC) continue;
-      const auto from = reinterpret_cast<std::uintptr_t>(call.operand(other)->data);
-      if (begin < from + bytes_[other] && from < begin + bytes_[output]) return true;
+      if (other == slot || !touched_[other]) continue;
+      if (in_place_ && slot == DirectCall::kForwardY && other == DirectCall::kForwardC) continue;
+      const std::uintptr_t from = begin_of(other);
+      if (begin < from + bytes_[other] && from < end) return true;
     }
   }
   return false;

@@ -67,6 +67,7 @@ Status retain_until_done(const cuda::Api& api, Stream stream,
 }
 
 void reclaim(const cuda::Api& api) noexcept {
+  if (released.load(std::memory_order_relaxed) == nullptr) return;
   Retained* block = released.exchange(nullptr, std::memory_order_acquire);
   if (block == nullptr) return;
   const cuda::CaptureModeGuard relaxed(api);

@@ -28,10 +28,12 @@ class StreamScratch::Block {
   [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
   /// Asks the next use to give the memory back that is there then.
   void expire() noexcept { expired_ = true; }
+  /// Asks for each use to be marked.
+  void mark_always() noexcept { marks_always_ = true; }
   /// Keeps it no longer, if it can be given back now. Whoever is about to use it sees that.
   [[nodiscard]] bool let_go() noexcept {
     const std::unique_lock<std::mutex> lock(mutex_, std::try_to_lock);
-    if (!lock.owns_lock() || mark_ == Mark::Missing) return false;
+    if (!lock.owns_lock() || (mark_ == Mark::Missing && memory_.data() != nullptr)) return false;
     is_kept_ = false;
     return true;
   }
@@ -47,7 +49,10 @@ class StreamScratch::Block {
       memory_.free_behind(stream);
       bytes_ = 0;
     }
-    if (memory_.bytes() >= bytes) return {};
+    if (memory_.bytes() >= bytes) {
+      mark_ = Mark::Missing;  // until done() says better
+      return {};
+    }
     Result<cuda::DeviceMemory> larger =
         cuda::DeviceMemory::allocate(api_, device_, std::bit_ceil(std::max(bytes, kSmallestBlock)));
     if (larger.status().code() == StatusCode::OutOfMemory) {
@@ -57,12 +62,13 @@ class StreamScratch::Block {
     memory_.free_behind(stream);
     memory_ = std::move(larger).value();
     bytes_ = memory_.bytes();
+    mark_ = Mark::Missing;
     return {};
   }
 
   [[nodiscard]] Status mark(Stream stream) noexcept {
     ++uses_;
-    if (is_kept_ && uses_ > kAlwaysMarked && uses_ % kMarkEvery != 0) {
+    if (is_kept_ && !marks_always_ && uses_ > kAlwaysMarked && uses_ % kMarkEvery != 0) {
       mark_ = Mark::Missing;
       return {};
     }
@@ -100,6 +106,7 @@ class StreamScratch::Block {
   cuda::OwnedEvent used_;
   std::uint64_t uses_ = 0;
   Mark mark_ = Mark::Unused;
+  std::atomic<bool> marks_always_{false};
   std::atomic<bool> is_kept_{true};  // by blocks_; else it goes with its last lease
 };
 
@@ -127,6 +134,7 @@ Result<std::shared_ptr<StreamScratch::Block>> StreamScratch::find(int device, St
   const std::scoped_lock lock(mutex_);
   if (const auto found = blocks_.find(id); found != blocks_.end()) {
     found->second->last_use = ++clock_;
+    if (blocks_.size() > kFewBlocks) found->second->mark_always();
     return found->second;
   }
   int owner = device;
@@ -177,8 +185,10 @@ void StreamScratch::clear() noexcept {
 StreamScratch::Size StreamScratch::size() const noexcept {
   const std::scoped_lock lock(mutex_);
   Size size;
-  for (const auto& [id, block] : blocks_) size.bytes += block->bytes();
-  size.blocks = blocks_.size();
+  for (const auto& [id, block] : blocks_) {
+    size.bytes += block->bytes();
+    size.blocks += block->bytes() > 0 ? 1 : 0;
+  }
   return size;
 }
 

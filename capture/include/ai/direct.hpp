@@ -16,9 +16,10 @@
 /// libraries and kernels and may wait for the device. Candidates are chosen as by capture with
 /// Tuning::Off, and results are bitwise those of a replay of such a capture.
 ///
-/// Scratch comes from one block a stream, which is kept. Any number of threads may call at once,
-/// on one stream or on several; a stream may be destroyed as soon as the caller has no more use for
-/// it.
+/// Where a pointer lives is asked of CUDA when a thread first sees it, until clear_plan_cache.
+/// Scratch comes from one block a stream, which is kept for up to 64 streams. Any number of threads
+/// may call at once, on one stream or on several; a stream may be destroyed as soon as the caller
+/// has no more use for it.
 ///
 /// A stream that is being captured by the caller is recorded into, and that capture is left intact.
 /// Candidates without scratch are preferred there, so that bits may differ from those outside;
@@ -60,9 +61,9 @@ struct PlanCacheInfo {
 [[nodiscard]] PlanCacheInfo plan_cache() noexcept;
 /// 1024 at first. 0: nothing is kept, every call plans.
 void set_plan_cache_limit(std::size_t plans) noexcept;
-/// Forgets every plan and gives scratch back behind the work that uses it: that of a stream with
-/// many calls by its next one, since only then its end is known. May be called at any time, also
-/// while other threads call.
+/// Forgets every plan (a thread's last ones when it next calls) and gives scratch back behind the
+/// work that uses it: that of a stream with many calls by its next one, since only then its end is
+/// known. May be called at any time, also while other threads call.
 void clear_plan_cache() noexcept;
 
 }  // namespace ai::gemm

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 #include "ai/gemm.hpp"
 
@@ -13,6 +14,8 @@ namespace ai::detail {
 class DirectCall {
  public:
   static constexpr std::size_t kMostSlots = 9;
+  static constexpr std::size_t kForwardC = 2;  ///< slots of a forward call
+  static constexpr std::size_t kForwardY = 4;
 
   explicit DirectCall(const GemmForward& call) noexcept;
   explicit DirectCall(const GemmBackward& call) noexcept;
@@ -50,9 +53,9 @@ class DirectKey {
   DirectKey() noexcept = default;  ///< the key of no call
   explicit DirectKey(const DirectCall& call) noexcept;
 
-  /// Whether a key can tell the call from others. It cannot where a rank is out of bounds (planning
-  /// such a call fails) or an extent or a stride does not fit 32 bits (planning costs nothing
-  /// beside such a call).
+  /// Whether a key can tell the call from others. It cannot where a rank, an enumerator or a device
+  /// is out of bounds (planning such a call fails) or an extent does not fit 32 bits (planning
+  /// costs nothing beside such a call).
   [[nodiscard]] bool valid() const noexcept { return valid_; }
   [[nodiscard]] std::size_t hash() const noexcept { return hash_; }
   [[nodiscard]] friend bool operator==(const DirectKey& a, const DirectKey& b) noexcept {
@@ -65,7 +68,14 @@ class DirectKey {
   static constexpr std::size_t kWords = (DirectCall::kMostSlots * kWordsPerSlot + 3 + 3) / 4 * 4;
   void add(std::uint64_t word) noexcept { words_[count_++] = word; }
   void add(const Tensor* operand) noexcept;
-  [[nodiscard]] std::uint64_t packed(const Extents& extents) noexcept;
+  [[nodiscard]] std::uint64_t mode(const std::optional<Gradient>& gradient) noexcept;
+  /// `value` as a field of `bits` bits.
+  template <typename Value>
+  [[nodiscard]] std::uint64_t field(Value value, unsigned bits) noexcept {
+    const auto wide = static_cast<std::uint64_t>(value);  // a negative one becomes very large
+    valid_ = valid_ && wide >> bits == 0;
+    return wide;
+  }
 
   std::array<std::uint64_t, kWords> words_{};
   std::size_t count_ = 0;

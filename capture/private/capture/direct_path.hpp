@@ -14,6 +14,8 @@
 
 namespace ai::detail {
 
+struct RecentCall;
+
 /// The direct path on the CUDA target, over any runtime and backend. Thread-safe.
 class DirectPath {
  public:
@@ -31,13 +33,11 @@ class DirectPath {
  private:
   using Plans = PlanCache<DirectKey, DirectPlan, DirectKeyHash>;
 
-  /// The plan for the call, whose operands it has been held against. It stays alive until this
-  /// thread asks again; `owner` holds it where nothing else may.
-  [[nodiscard]] Result<DirectPlan*> find(const DirectCall& call,
-                                         std::shared_ptr<DirectPlan>& owner);
+  [[nodiscard]] Status recall(const DirectCall& call, const DirectKey& key, RecentCall& recent);
+  [[nodiscard]] Status run_known(RecentCall& known, const DirectCall& call, Stream stream);
   [[nodiscard]] Result<std::shared_ptr<DirectPlan>> make(const DirectCall& call);
   [[nodiscard]] Status check_operands(const DirectPlan& plan, const DirectCall& call) const;
-  [[nodiscard]] Status run_eager(const DirectPlan& plan, const DirectCall& call, Stream stream);
+  [[nodiscard]] Status run_eager(RecentCall& known, const DirectCall& call, Stream stream);
   [[nodiscard]] Status run_captured(DirectPlan& plan, const DirectCall& call, Stream stream);
   [[nodiscard]] Status explained(Status status, int device, Stream stream) const;
 
@@ -46,7 +46,7 @@ class DirectPath {
   const MakeBackend make_backend_;
   Plans plans_{1024};
   std::atomic<std::uint64_t> planned_{0};
-  // Of what threads remember of plans and pointers; clear() and set_limit() begin another.
+  // Of what threads remember of calls and pointers; clear() and set_limit() begin another.
   std::atomic<std::uint64_t> epoch_;
   StreamScratch scratch_;
 };

@@ -38,8 +38,9 @@ class DirectPlan {
   /// For a stream that is not being captured.
   [[nodiscard]] const DirectRoad& eager() const noexcept { return eager_; }
   /// For a capture of the caller's: without scratch if any choice of candidates needs none, else
-  /// eager(). Made when first asked for, by `backend`, where and as above.
-  [[nodiscard]] Result<const DirectRoad*> captured(const cuda::Api& api, Backend& backend);
+  /// eager(). Made when first asked for, by a backend of `make_backend`, where and as above.
+  using BackendMaker = std::unique_ptr<Backend> (*)(int device);
+  [[nodiscard]] Result<const DirectRoad*> captured(const cuda::Api& api, BackendMaker make_backend);
 
   /// Whether an output of `call`, one with this plan's key, might share memory with another
   /// operand: then planning it decides. Looks at first and last bytes only.

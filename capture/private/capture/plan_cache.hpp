@@ -8,6 +8,7 @@
 #include <shared_mutex>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 namespace ai::detail {
 
@@ -29,12 +30,13 @@ class PlanCache {
     return found->second.value;
   }
 
-  /// Keeps `value`, instead of one that is there already. May throw std::bad_alloc.
-  void insert(const Key& key, std::shared_ptr<Value> value) {
+  /// Keeps `value`, instead of one that is there already. False where nothing is kept. May throw
+  /// std::bad_alloc.
+  bool insert(const Key& key, std::shared_ptr<Value> value) {
     std::shared_ptr<Value> dropped;  // dies after the lock is released
     const std::unique_lock lock(mutex_);
     clock_.fetch_add(1, std::memory_order_relaxed);
-    if (limit_ == 0) return;
+    if (limit_ == 0) return false;
     const auto existing = entries_.find(key);
     if (existing == entries_.end()) {
       if (entries_.size() >= limit_) dropped = drop_oldest();
@@ -42,6 +44,11 @@ class PlanCache {
     } else {
       dropped = std::exchange(existing->second.value, std::move(value));
     }
+    return true;
+  }
+  /// Moves with each insertion: until then a use of a value that was found need not be noted again.
+  [[nodiscard]] std::uint64_t clock() const noexcept {
+    return clock_.load(std::memory_order_relaxed);
   }
 
   void clear() {
@@ -50,9 +57,10 @@ class PlanCache {
     entries_.swap(dropped);
   }
   void set_limit(std::size_t limit) {
+    std::vector<std::shared_ptr<Value>> dropped;  // die after the lock is released
     const std::unique_lock lock(mutex_);
     limit_ = limit;
-    while (entries_.size() > limit_) (void)drop_oldest();
+    while (entries_.size() > limit_) dropped.push_back(drop_oldest());
   }
   [[nodiscard]] std::size_t size() const {
     const std::shared_lock lock(mutex_);

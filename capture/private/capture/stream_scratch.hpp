@@ -21,11 +21,13 @@ namespace ai::detail {
 /// Giving a block back takes an event behind the last work that uses it, since its stream may be
 /// gone by then; but an event behind every piece of work makes each dearer. So the first
 /// kAlwaysMarked uses are marked by one (streams that come and go), and of later ones every
-/// kMarkEvery-th. A block whose last use is not marked is given back by the next use of its stream.
+/// kMarkEvery-th, unless there are more than kFewBlocks blocks. A block whose last use is not
+/// marked is given back by the next use of its stream.
 class StreamScratch {
  public:
   static constexpr std::uint64_t kAlwaysMarked = 16;
   static constexpr std::uint64_t kMarkEvery = 64;
+  static constexpr std::size_t kFewBlocks = 8;
   static constexpr std::size_t kMostBlocks = 64;
 
   StreamScratch(const cuda::Api& api, const cuda::DriverStreams& driver) noexcept

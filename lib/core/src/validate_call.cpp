@@ -13,6 +13,10 @@ constexpr Operand bias(const char* name, const Tensor& tensor, Use use) {
   return {name, &tensor, use, Form::Bias, Axis::M, Axis::N, nullptr};
 }
 
+constexpr Use read_if(bool is_read) {
+  return is_read ? Use::Read : Use::Described;
+}
+
 std::optional<BiasKind> kind_of(const Extents& shape, std::int64_t m, std::int64_t n) {
   if (shape.rank() == 1) {
     const std::int64_t count = shape[0];
@@ -52,32 +56,35 @@ Tensor normalised_bias(Tensor tensor, BiasKind kind, std::int64_t m, std::int64_
 
 }  // namespace
 
+// What the attributes leave unread is described alone: its memory may be anything.
+
 Call::Call(const GemmForward& call) noexcept : backward_(false), attrs_(&call.attrs) {
-  add_factors(call.A, call.B);
-  if (call.C) add(matrix("C", *call.C, Use::Read));
+  add_factors(call.A, call.B, true, true);
+  if (call.C) add(matrix("C", *call.C, read_if(attrs_->beta != 0.0F)));
   if (call.bias) add(bias("bias", *call.bias, Use::Read));
   add(matrix("Y", call.Y, Use::Written));
   if (call.Z) add(matrix("Z", *call.Z, Use::Written));
 }
 
 Call::Call(const GemmBackward& call) noexcept : backward_(true), attrs_(&call.attrs) {
-  add_factors(call.A, call.B);
+  add_factors(call.A, call.B, call.gB.has_value(), call.gA.has_value());
   if (call.C) add(matrix("C", *call.C, Use::Described));
   add(matrix("gY", call.gY, Use::Read));
-  if (call.Z) add(matrix("Z", *call.Z, Use::Read));
+  if (call.Z) add(matrix("Z", *call.Z, read_if(attrs_->act != ActKind::None)));
   add_gradient("gA", call.gA, operands_[0]);
   add_gradient("gB", call.gB, operands_[1]);
   add_gradient("gC", call.gC, matrix("", call.gY, Use::Written));
   add_gradient("gBias", call.gBias, bias("", call.gY, Use::Written));
 }
 
-void Call::add_factors(const Tensor& a, const Tensor& b) noexcept {
+void Call::add_factors(const Tensor& a, const Tensor& b, bool uses_a, bool uses_b) noexcept {
+  const bool has_product = attrs_->alpha != 0.0F;
   const bool trans_a = attrs_->trans_a;
   const bool trans_b = attrs_->trans_b;
-  Operand left = matrix("A", a, Use::Read);
+  Operand left = matrix("A", a, read_if(uses_a && has_product));
   left.rows = trans_a ? Axis::K : Axis::M;
   left.cols = trans_a ? Axis::M : Axis::K;
-  Operand right = matrix("B", b, Use::Read);
+  Operand right = matrix("B", b, read_if(uses_b && has_product));
   right.rows = trans_b ? Axis::N : Axis::K;
   right.cols = trans_b ? Axis::K : Axis::N;
   add(left);

@@ -15,7 +15,7 @@ namespace ai::validation {
 enum class Axis { M, N, K };
 
 /// What a call does with an operand's memory. Described: nothing at all, only the description
-/// counts (C of a backward call).
+/// counts (C of a backward call, A and B where alpha is 0, ...).
 enum class Use { Read, Written, Described };
 
 enum class Form { Matrix, Bias };
@@ -55,7 +55,7 @@ class Call {
 
  private:
   void add(const Operand& operand) noexcept { operands_[count_++] = operand; }
-  void add_factors(const Tensor& a, const Tensor& b) noexcept;
+  void add_factors(const Tensor& a, const Tensor& b, bool uses_a, bool uses_b) noexcept;
   void add_gradient(const char* name, const std::optional<Gradient>& gradient,
                     const Operand& like) noexcept;
 

@@ -8,11 +8,9 @@
 
 namespace ai::cuda {
 
-/// The driver calls that cudaGetDevice, cudaStreamIsCapturing and cudaStreamGetId end in (handles
-/// of the runtime are handles of the driver), at a third of the cost. Null where they are not
-/// found.
+/// The driver calls that cudaStreamIsCapturing and cudaStreamGetId end in (handles of the runtime
+/// are handles of the driver), at a third of the cost. Null where they are not found.
 struct DriverStreams {
-  CUresult (*get_device)(CUdevice*) = nullptr;
   CUresult (*is_capturing)(CUstream, CUstreamCaptureStatus*) = nullptr;
   CUresult (*get_id)(CUstream, unsigned long long*) = nullptr;
 };
