@@ -66,6 +66,7 @@ Result<CudaParts> build(const cuda::Api& api, Blueprint& blueprint) {
   captured.graph = std::move(recording->graph);
   captured.nodes = std::move(recording->handles);
   captured.user_nodes = std::move(recording->user_nodes);
+  captured.kernels = std::move(recording->kernels);
   captured.dependencies = std::move(dependencies);
 
   parts.info.target = Target::CUDA;

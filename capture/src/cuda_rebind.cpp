@@ -30,13 +30,22 @@ Status CudaExecutable::rebind(std::span<const Rebinding> moves) {
   Result<Moves> resolved = resolve_here(moves);
   AI_RETURN_IF_ERROR(resolved.status());
   if (!resolved->in_place) return replace(*resolved);
-
+  if (can_patch(*resolved)) {
+    const Result<Patch> patched = patch(*resolved);
+    AI_RETURN_IF_ERROR(patched.status());
+    if (*patched == Patch::Refused) return replace_refused(*resolved);
+    if (*patched == Patch::Done) {
+      apply(blueprint_, *resolved);
+      return {};
+    }
+  }
   Result<cuda::OwnedGraph> graph = record_moved(*resolved);
   AI_RETURN_IF_ERROR(graph.status());
   if (!*graph) return replace(*resolved);
   cudaGraphExecUpdateResultInfo why{};
   if (api_.graph_exec_update(captured_.exec.get(), graph->get(), &why) == cudaSuccess) {
     captured_.updated = std::move(*graph);
+    captured_.kernels.clear();
     apply(blueprint_, *resolved);
     return {};
   }
@@ -137,6 +146,10 @@ void CudaExecutable::switch_on() noexcept {
 
 bool CudaExecutable::restore() noexcept {
   if (!captured_.exec) return false;
+  if (captured_.half_patched) {
+    captured_.exec.reset();
+    return false;
+  }
   const cuda::OwnedGraph& graph = captured_.updated ? captured_.updated : captured_.graph;
   cudaGraphExecUpdateResultInfo result{};
   if (api_.graph_exec_update(captured_.exec.get(), graph.get(), &result) == cudaSuccess)

@@ -53,13 +53,14 @@ class Recorder {
         stream_(stream),
         steps_(steps),
         dependencies_(dependencies),
-        describe_(describe == Describe::Yes) {}
+        describe_(describe == Describe::Yes),
+        kernels_(describe == Describe::Kernels) {}
 
   Status run(Recording& recording) {
     AI_CUDA_RETURN_IF_ERROR(api_, get_device, &device_);
     Result<cuda::OwnedGraph> graph = cuda::make_graph(api_);
     if (!graph) return graph.status();
-    recording = {std::move(*graph), {}, {}, {}};
+    recording = {std::move(*graph), {}, {}, {}, {}};
     ends_.assign(steps_.size(), {});
     find_chains();
     for (std::size_t i = 0; i < steps_.size();) {
@@ -68,6 +69,7 @@ class Recorder {
       AI_RETURN_IF_ERROR(record_chain(i, end, recording));
       i = end;
     }
+    if (kernels_) return collect_kernels(recording);
     return describe_ ? collect_edges(recording) : Status();
   }
 
@@ -111,7 +113,7 @@ class Recorder {
     AI_RETURN_IF_ERROR(std::move(status));
     if (describe_) {
       const Step& step = *steps_[first].step;
-      status = collect_nodes(step, recording);
+      status = collect_nodes(steps_[first], recording);
       if (!status.ok()) return in_step(step, status);
     }
     return steps_[first].user ? check_user(first, before, recording) : Status();
@@ -127,7 +129,7 @@ class Recorder {
       if (scope.broken()) return {StatusCode::CaptureInvalidated, status.message()};
       return status;
     }
-    if (!describe_ && !recorded.user && !is_waited_for_[i]) return {};
+    if (!describe_ && !kernels_ && !recorded.user && !is_waited_for_[i]) return {};
     status = scope.leaves(ends_[i]);
     return status.ok() ? status : in_step(*recorded.step, status);
   }
@@ -158,7 +160,7 @@ class Recorder {
     }
   }
 
-  Status collect_nodes(const Step& step, Recording& recording) {
+  Status collect_nodes(const RecordedStep& recorded, Recording& recording) {
     std::size_t count = 0;
     AI_RETURN_IF_ERROR(count_nodes(recording, count));
     std::vector<cudaGraphNode_t> all(count);
@@ -167,16 +169,41 @@ class Recorder {
     }
     const std::size_t made = count - index_.size();
     std::size_t number = 0;
+    StepKernel kernel{!recorded.user && made <= 1, nullptr};
     for (std::size_t i = 0; made > 0 && i < count; ++i) {
       if (!index_.emplace(all[i], static_cast<int>(index_.size())).second) continue;
       cudaGraphNodeType type = cudaGraphNodeTypeKernel;
       AI_CUDA_RETURN_IF_ERROR(api_, graph_node_get_type, all[i], &type);
       recording.has_switches = recording.has_switches && has_switch(type);
       recording.handles.push_back(all[i]);
-      std::string name = step.name();
+      if (made == 1) kernel.node = all[i];
+      kernel.alone = kernel.alone && type == cudaGraphNodeTypeKernel;
+      std::string name = recorded.step->name();
       if (made > 1) name += "#" + std::to_string(++number);
       recording.nodes.push_back({std::move(name), kind_of(type), {}});
     }
+    recording.kernels.push_back(kernel);
+    return {};
+  }
+
+  /// Of one chain. Each step that has moved the end of it made a node at least, so if there are as
+  /// many nodes as such steps, it made no more.
+  Status collect_kernels(Recording& recording) {
+    std::size_t count = 0;
+    AI_RETURN_IF_ERROR(count_nodes(recording, count));
+    recording.kernels.resize(steps_.size());
+    cudaGraphNode_t last = nullptr;
+    bool plain = true;
+    for (std::size_t i = 0; i < steps_.size(); ++i) {
+      const std::vector<cudaGraphNode_t>& end = ends_[i].nodes;
+      plain = plain && end.size() <= 1;
+      const cudaGraphNode_t node = end.empty() ? nullptr : end.front();
+      if (node == last) continue;
+      plain = plain && node != nullptr && count-- > 0;
+      recording.kernels[i].node = node;
+      last = node;
+    }
+    for (StepKernel& kernel : recording.kernels) kernel.alone = plain && count == 0;
     return {};
   }
 
@@ -205,6 +232,7 @@ class Recorder {
   std::span<const RecordedStep> steps_;
   const std::vector<std::vector<int>>& dependencies_;
   bool describe_;
+  bool kernels_;
   int device_ = 0;
   std::vector<bool> continues_;      // for each step: it shares the capture of the one before
   std::vector<bool> is_waited_for_;  // by one that begins a capture

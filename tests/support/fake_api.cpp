@@ -164,7 +164,7 @@ cudaError_t FakeCuda::work(Stream stream, cudaGraphNodeType type, double takes_u
   if (s.status == cudaStreamCaptureStatusInvalidated) {
     return error(cudaErrorStreamCaptureInvalidated);
   }
-  auto node = std::make_shared<Node>(Node{type, takes_us, std::move(what)});
+  auto node = std::make_shared<Node>(Node{type, takes_us, std::move(what), kernel_function});
   if (s.status == cudaStreamCaptureStatusNone) {
     run(*node);
     return cudaSuccess;
@@ -173,6 +173,21 @@ cudaError_t FakeCuda::work(Stream stream, cudaGraphNodeType type, double takes_u
   s.leaves = {node.get()};
   s.graph->nodes.push_back(std::move(node));
   return cudaSuccess;
+}
+
+std::vector<std::shared_ptr<FakeCuda::Node>> FakeCuda::copies_of(const Graph& graph) {
+  std::vector<std::shared_ptr<Node>> copies;
+  for (const auto& node : graph.nodes) copies.push_back(std::make_shared<Node>(*node));
+  return copies;
+}
+
+bool FakeCuda::has_node(const void* node) const {
+  for (const auto& [graph, owner] : graphs_) {
+    for (const auto& one : graph->nodes) {
+      if (one.get() == node) return true;
+    }
+  }
+  return false;
 }
 
 void FakeCuda::call_back(const std::function<void()>& function) {

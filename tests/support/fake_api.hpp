@@ -3,6 +3,7 @@
 #include <cuda_runtime_api.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
@@ -44,8 +45,12 @@ class FakeCuda {
   cudaError_t last_error = cudaSuccess;
   int device = 0;
   int device_count = 2;
-  /// What get_driver_entry_point finds: cuStreamIsCapturing, cuGraphLaunch, or nothing.
-  std::set<std::string> driver_symbols;
+  /// What get_driver_entry_point finds: cuStreamIsCapturing, cuGraphLaunch,
+  /// cuGraphKernelNodeGetParams, cuGraphKernelNodeSetParams, or nothing.
+  std::set<std::string> driver_symbols = first_driver_symbols;
+  static inline std::set<std::string> first_driver_symbols;
+  /// What the kernels that are launched from now on are instances of.
+  std::uintptr_t kernel_function = 1;
   std::size_t free_bytes = std::size_t{1} << 30;
   int refusals = 0;  ///< of the next updates of a graph
   cudaStreamCaptureMode mode = cudaStreamCaptureModeGlobal;
@@ -83,6 +88,7 @@ class FakeCuda {
     cudaGraphNodeType type;
     double takes_us;
     std::function<void()> what;
+    std::uintptr_t function;
   };
   struct UserObject {
     void* data;
@@ -138,6 +144,8 @@ class FakeCuda {
   void* allocate(std::size_t bytes, int on_device, cudaMemoryType type, bool pooled);
   void release(void* data);
   static std::vector<std::pair<std::size_t, std::size_t>> edges_of(const Graph& graph);
+  static std::vector<std::shared_ptr<Node>> copies_of(const Graph& graph);
+  [[nodiscard]] bool has_node(const void* node) const;
   void run(const Node& node);
   void call_back(const std::function<void()>& function);
 

@@ -135,7 +135,7 @@ struct FakeGraphs {
     auto made = std::make_unique<FakeCuda::Exec>();
     made->source = source;
     made->nodes = source->nodes;
-    made->bodies = source->nodes;
+    made->bodies = FakeCuda::copies_of(*source);
     made->edges = FakeCuda::edges_of(*source);
     made->retained = source->retained;
     for (FakeCuda::UserObject* object : made->retained) object->references += 1;
@@ -166,11 +166,11 @@ struct FakeGraphs {
     }
     if (e != cudaSuccess || !same) {
       if (!handle->bodies.empty() && !source->nodes.empty()) {
-        handle->bodies[0] = source->nodes[0];
+        handle->bodies[0] = FakeCuda::copies_of(*source)[0];
       }
       return e != cudaSuccess ? e : fake().error(cudaErrorGraphExecUpdateFailure);
     }
-    handle->bodies = source->nodes;
+    handle->bodies = FakeCuda::copies_of(*source);
     for (FakeCuda::UserObject* object : source->retained) object->references += 1;
     std::vector<FakeCuda::UserObject*> before = std::exchange(handle->retained, source->retained);
     if (handle->in_flight) {
@@ -215,6 +215,31 @@ struct FakeGraphs {
     }
     return static_cast<CUresult>(replay(exec, stream));
   }
+  // A node's parameters are the work that the node does, by reference as in CUDA.
+  static CUresult driver_get_params(CUgraphNode node, CUDA_KERNEL_NODE_PARAMS* out) {
+    if (const cudaError_t e = fake().enter("cuGraphKernelNodeGetParams", false)) {
+      return static_cast<CUresult>(e);
+    }
+    auto* const handle = reinterpret_cast<FakeCuda::Node*>(node);
+    if (handle->type != cudaGraphNodeTypeKernel) return CUDA_ERROR_INVALID_VALUE;
+    *out = {};
+    out->func = reinterpret_cast<CUfunction>(handle->function);
+    out->kernelParams = reinterpret_cast<void**>(handle);
+    return CUDA_SUCCESS;
+  }
+  static CUresult driver_set_params(CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS* params) {
+    if (const cudaError_t e = fake().enter("cuGraphKernelNodeSetParams", false)) {
+      return static_cast<CUresult>(e);
+    }
+    auto* const handle = reinterpret_cast<FakeCuda::Node*>(node);
+    auto* const from = reinterpret_cast<FakeCuda::Node*>(params->kernelParams);
+    if (!fake().has_node(handle) || !fake().has_node(from)) {
+      fake().broken_rules_.emplace_back("parameters of a node that does not exist were used");
+      return CUDA_ERROR_INVALID_VALUE;
+    }
+    *handle = *from;
+    return CUDA_SUCCESS;
+  }
   static cudaError_t get_driver_entry_point(const char* symbol, void** out, unsigned,
                                             unsigned long long,
                                             cudaDriverEntryPointQueryResult* found) {
@@ -224,6 +249,8 @@ struct FakeGraphs {
     const std::string name = symbol;
     if (name == "cuStreamIsCapturing") *out = reinterpret_cast<void*>(&driver_is_capturing);
     if (name == "cuGraphLaunch") *out = reinterpret_cast<void*>(&driver_graph_launch);
+    if (name == "cuGraphKernelNodeGetParams") *out = reinterpret_cast<void*>(&driver_get_params);
+    if (name == "cuGraphKernelNodeSetParams") *out = reinterpret_cast<void*>(&driver_set_params);
     *found = cudaDriverEntryPointSuccess;
     return cudaSuccess;
   }

@@ -67,17 +67,18 @@ class Executable {
   [[nodiscard]] Status wait() noexcept;
 
   /// Moves operands to other memory for all launches to come; launches already enqueued keep the
-  /// old. The program is recorded again with the same candidates (user steps' functions run again)
-  /// and the executable is updated in place: microseconds, no tuning, no waiting. A step whose
-  /// candidate cannot serve the new pointers (less aligned, other operands in one place) is planned
-  /// anew, and a graph that cannot be updated, or whose order of steps changes, is instantiated
-  /// anew, once; both cost what a capture without tuning costs and wait for the last launch. All
-  /// moves are done at once, so two buffers can change places. All or nothing: after an error the
-  /// executable is what it was. Errors: Invalid (`from` is no operand, one of the library's own
-  /// temporaries, or null; a graph with a node that cannot be switched off, such as a host
-  /// function, would have to be instantiated anew while a launch may be running: wait() first),
-  /// those of plan_forward and plan_backward over the new pointers (Overlap, ...), those of
-  /// capture. Not in use by another thread meanwhile. Contents are not copied.
+  /// old. What moves, or where need be the whole program, is recorded again with the same
+  /// candidates (user steps' functions may run again) and the executable is updated in place:
+  /// microseconds, no tuning, no waiting. A step whose candidate cannot serve the new pointers
+  /// (less aligned, other operands in one place) is planned anew, and a graph that cannot be
+  /// updated, or whose order of steps changes, is instantiated anew, once; both cost what a capture
+  /// without tuning costs and wait for the last launch. All moves are done at once, so two buffers
+  /// can change places. All or nothing: after an error the executable is what it was. Errors:
+  /// Invalid (`from` is no operand, one of the library's own temporaries, or null; a graph with a
+  /// node that cannot be switched off, such as a host function, would have to be instantiated anew
+  /// while a launch may be running: wait() first), those of plan_forward and plan_backward over the
+  /// new pointers (Overlap, ...), those of capture. Not in use by another thread meanwhile.
+  /// Contents are not copied.
   [[nodiscard]] Status rebind(std::span<const Rebinding> moves) noexcept;
   [[nodiscard]] Status rebind(std::initializer_list<Rebinding> moves) noexcept {
     return rebind(std::span<const Rebinding>(moves.begin(), moves.size()));

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "capture/executable_impl.hpp"
@@ -9,6 +10,7 @@
 #include "capture/reclaim.hpp"
 #include "capture/recorder.hpp"
 #include "cuda/driver_launch.hpp"
+#include "cuda/driver_nodes.hpp"
 #include "cuda/owners.hpp"
 
 namespace ai::detail {
@@ -22,6 +24,8 @@ struct CapturedGraph {
   bool has_switches = true;                    ///< each node can be switched off
   std::vector<std::size_t> user_nodes;         ///< as in Recording
   std::vector<std::vector<int>> dependencies;  ///< of the steps
+  std::vector<StepKernel> kernels;             ///< in `graph`; none once there is an `updated`
+  bool half_patched = false;                   ///< `graph` is neither as before nor as asked for
   // One of the two:
   std::unique_ptr<Retained> owned;
   RetainedObject shared;  ///< where the graphs retain it (reclaim.hpp)
@@ -62,11 +66,26 @@ class CudaExecutable final : public Executable::Impl {
   [[nodiscard]] Result<cudaStream_t> private_stream() noexcept;
   void switch_on() noexcept;
 
+  // cuda_patch.cpp: a rebind that records only the steps that move, and puts their kernels into the
+  // nodes of `captured_.graph`.
+  struct Kernels;
+  enum class Patch {
+    Done,
+    Impossible,  ///< nothing has changed
+    Refused      ///< by CUDA: the executable may be half updated
+  };
+  [[nodiscard]] bool can_patch(const Moves& moves) noexcept;
+  [[nodiscard]] Result<Patch> patch(const Moves& moves);
+  [[nodiscard]] Result<Kernels> record_kernels(const Moves& moves, bool moved);
+  [[nodiscard]] bool set(const Kernels& kernels) noexcept;
+  [[nodiscard]] bool unpatch(const Moves& moves) noexcept;
+
   const cuda::Api& api_;
   const int device_;
   const cuda::DriverLaunch driver_;
   CapturedGraph captured_;
-  cuda::OwnedStream private_stream_;  // made by the first rebind
+  cuda::OwnedStream private_stream_;  // made by the first rebind, as are
+  std::optional<cuda::DriverNodes> driver_nodes_;
   Stream last_stream_ = nullptr;
   bool launched_ = false;
   bool running_ = false;       // a launch may be

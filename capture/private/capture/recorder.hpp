@@ -21,10 +21,17 @@ struct RecordedStep {
   bool user = false;
 };
 
+/// What one of the library's own steps has made.
+struct StepKernel {
+  bool alone = false;  ///< one node or none; of a whole description also: a kernel
+  cudaGraphNode_t node = nullptr;
+};
+
 /// A graph, not yet instantiated, and what is in it.
 struct Recording {
   cuda::OwnedGraph graph;
   std::vector<std::size_t> user_nodes;  ///< how many each step of the caller's made
+  std::vector<StepKernel> kernels;      ///< for each step, unless Describe::No
   // Only where they are asked for:
   std::vector<Node> nodes;
   std::vector<cudaGraphNode_t> handles;  ///< of `nodes`
@@ -32,8 +39,9 @@ struct Recording {
 };
 
 /// Whether a recording is to say what is in it. What only updates a graph that was recorded before
-/// is quicker without.
-enum class Describe { No, Yes };
+/// is quicker without. Kernels: only that, of steps that are no user's and each of which waits for
+/// the one before it.
+enum class Describe { No, Kernels, Yes };
 
 /// Records `steps` into one graph on `stream`, a private one of the current device, each behind
 /// exactly its `dependencies` (as ai::dependencies gives them). A capture that something else

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
 #include <map>
 #include <memory>
 #include <string>
@@ -56,22 +57,25 @@ struct MovableProgram {
       }
     }
     if (task.candidates[0].applicable()) {
-      task.candidates[0].steps = {scratch_step(), gemm_step(fake, plan, "wide", 1)};
+      wide.push_back(scratch_step());
+      wide.push_back(gemm_step(fake, plan, "wide", 1));
+      task.candidates[0].steps = {wide[wide.size() - 2], wide.back()};
     }
     task.candidates.push_back(candidate("narrow", gemm_step(fake, plan, "narrow", 2)));
     return {task};
   }
 
-  std::shared_ptr<Step> scratch_step() {
+  std::shared_ptr<TestStep> scratch_step() {
     const MemoryRange scratch = range_of(symbolic::allocate(512), 512);
     return std::make_shared<TestStep>(
         "fill", std::vector<MemoryRange>{}, std::vector{scratch},
         [this, scratch](const AddressMap& map, Stream stream) {
           void* const data = map(reinterpret_cast<const void*>(scratch.begin));
           REQUIRE(!symbolic::is_symbolic(data));
-          return FakeCuda::api().memset_async(data, 1, 512, stream) == cudaSuccess
-                     ? Status()
-                     : Status(StatusCode::CudaError, "memset");
+          const cudaError_t code = patches() ? fake.work(stream, cudaGraphNodeTypeKernel, 1,
+                                                         [data] { std::memset(data, 1, 512); })
+                                             : FakeCuda::api().memset_async(data, 1, 512, stream);
+          return code == cudaSuccess ? Status() : Status(StatusCode::CudaError, "memset");
         });
   }
 
@@ -88,6 +92,11 @@ struct MovableProgram {
     return data;
   }
 
+  /// Whether a rebind can record the steps that move alone: then all of the GEMMs' are kernels.
+  [[nodiscard]] bool patches() const {
+    return !fake.driver_symbols.empty();
+  }
+
   FakeCuda& fake;
   Layer first;
   Layer second;
@@ -95,6 +104,7 @@ struct MovableProgram {
   Program program;
   void* x = nullptr;
   void* y = nullptr;
+  std::vector<std::shared_ptr<TestStep>> wide;  // two for each layer
   int lowered = 0;
   int user_nodes = 1;
   Status user_status = {};

@@ -92,7 +92,9 @@ bool may_fail_quietly(const std::string& call) {
                                            "get_device",
                                            "graph_exec_update",
                                            "stream_synchronize",
-                                           "get_driver_entry_point"};
+                                           "get_driver_entry_point",
+                                           "cuGraphKernelNodeGetParams",
+                                           "cuGraphKernelNodeSetParams"};
   return quiet.contains(call);
 }
 
@@ -136,7 +138,9 @@ std::set<std::string> fail_each_call(Road road, cudaGraphNodeType user, cudaErro
       CAPTURE(nth);
       CAPTURE(call);
       CHECK(fake.last_error == cudaSuccess);
-      CHECK((!status.ok() || call.empty() || may_fail_quietly(call)));
+      // Kernels that cannot be put back do not matter where the graph is made anew.
+      const bool put_back = p.patches() && road == Road::Refused && fake.refusals == 0;
+      CHECK((!status.ok() || call.empty() || may_fail_quietly(call) || put_back));
       CHECK((status.ok() || !status.message().empty()));
       const bool has_moved = road != Road::Clone && status.ok();
       void* const at = has_moved ? static_cast<void*>(y) : p.y;
@@ -169,7 +173,8 @@ TEST_CASE("A6: whichever call of a rebind fails, the executable is what it was, 
 TEST_CASE("A6: the same where the graph retains what its nodes use") {
   const std::set<std::string> seen =
       fail_each_call(Road::Update, cudaGraphNodeTypeHost, cudaErrorUnknown);
-  CHECK(seen.contains("graph_retain_user_object"));
+  // A patched graph retains it already.
+  CHECK(seen.contains("graph_retain_user_object") == FakeCuda::first_driver_symbols.empty());
 }
 
 TEST_CASE("A6: the same where steps are planned anew") {
@@ -205,6 +210,7 @@ TEST_CASE("A6: whichever call of a clone fails, nothing is left over and the ori
 
 TEST_CASE("A6: a user step that fails while a rebind records it leaves the executable as it was") {
   FakeCuda fake;
+  fake.driver_symbols.clear();  // all steps are recorded
   MovableProgram p(fake);
   {
     Executable executable = p.capture();
@@ -235,7 +241,7 @@ TEST_CASE("A4: a rebind whose capture another thread breaks begins again") {
       void* const from = executable.operands()[0].tensor.data;
       float* const other = p.buffer(6, 2.0F);
       fake.forget_calls();
-      fake.fail("stream_end_capture", 2, cudaErrorStreamCaptureInvalidated);
+      fake.fail("stream_end_capture", p.patches() ? 1 : 2, cudaErrorStreamCaptureInvalidated);
       const Status status = executable.rebind({{from, other}});
       CHECK_MESSAGE(status.ok(), call, ": ", status.to_string());
       CHECK(fake.count("graph_create") == 2);
@@ -248,6 +254,7 @@ TEST_CASE("A4: a rebind whose capture another thread breaks begins again") {
 
 TEST_CASE("a user step that makes other nodes than before is shown by nodes()") {
   FakeCuda fake;
+  fake.driver_symbols.clear();  // all steps are recorded
   MovableProgram p(fake);
   {
     Executable executable = p.capture();
