@@ -429,6 +429,43 @@ TEST_CASE("clones on two streams from two threads give the bits of solo runs") {
   CHECK(download(other_y.get(), Chain::kCount) == other_solo);
 }
 
+TEST_CASE("all operands of a chain move, at once and one by one, to the bit") {
+  const Chain chain;
+  const Chain other;
+  upload(other.x.get(), whole_numbers(Chain::kCount, 60, 1));
+  std::vector<ai::Rebinding> there{{chain.x.get(), other.x.get()}};
+  for (std::size_t l = 0; l < Chain::kLayers; ++l) {
+    there.push_back({chain.weights[l].get(), other.weights[l].get()});
+    there.push_back({chain.biases[l].get(), other.biases[l].get()});
+    there.push_back({chain.values[l].get(), other.values[l].get()});
+  }
+  ai::Executable executable = captured(chain.program());
+  run(executable);
+  const std::vector<float> before = download(chain.y(), Chain::kCount);
+  {
+    ai::Result<ai::Executable> clone = executable.clone(there);
+    REQUIRE_MESSAGE(clone.ok(), clone.status().to_string());
+    run(*clone);
+  }
+  const std::vector<float> expected = download(other.y(), Chain::kCount);
+  CHECK(before != expected);
+  const std::vector<float> nothing(Chain::kCount, -7.0F);
+  upload(chain.y(), nothing);
+  upload(other.y(), nothing);
+
+  const ai::Status all = executable.rebind(there);
+  REQUIRE_MESSAGE(all.ok(), all.to_string());
+  run(executable);
+  CHECK(download(other.y(), Chain::kCount) == expected);
+  CHECK(download(chain.y(), Chain::kCount) == nothing);
+  for (const ai::Rebinding& move : there) {
+    rebind(executable, {{move.to, const_cast<void*>(move.from)}});
+    run(executable);
+  }
+  CHECK(download(chain.y(), Chain::kCount) == before);
+  CHECK(cudaGetLastError() == cudaSuccess);
+}
+
 double median_of_200(const std::function<void(int)>& call) {
   std::vector<double> times;
   for (int i = 0; i < 200; ++i) times.push_back(microseconds([&] { call(i); }));

@@ -21,9 +21,9 @@ struct RecordedStep {
   bool user = false;
 };
 
-/// What one of the library's own steps has made.
+/// The only node that a step made, if that is so.
 struct StepKernel {
-  bool alone = false;  ///< one node or none; of a whole description also: a kernel
+  bool alone = false;  ///< the library's own step made one node or none (described: one kernel)
   cudaGraphNode_t node = nullptr;
 };
 
@@ -39,8 +39,8 @@ struct Recording {
 };
 
 /// Whether a recording is to say what is in it. What only updates a graph that was recorded before
-/// is quicker without. Kernels: only that, of steps that are no user's and each of which waits for
-/// the one before it.
+/// is quicker without. Kernels: only which node each step made, of steps that are not the caller's
+/// and form a chain.
 enum class Describe { No, Kernels, Yes };
 
 /// Records `steps` into one graph on `stream`, a private one of the current device, each behind
