@@ -93,9 +93,7 @@ struct MovableProgram {
   }
 
   /// Whether a rebind can record the steps that move alone: then all of the GEMMs' are kernels.
-  [[nodiscard]] bool patches() const {
-    return !fake.driver_symbols.empty();
-  }
+  [[nodiscard]] bool patches() const { return !fake.driver_symbols.empty(); }
 
   FakeCuda& fake;
   Layer first;
