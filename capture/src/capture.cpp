@@ -67,6 +67,12 @@ Result<Executable> capture_any(const Program& program, const CaptureOptions& opt
   return *target == Target::Host ? capture_host(program) : capture_cuda(program, options);
 }
 
+Status thrown_by_user() noexcept try {
+  return {StatusCode::Invalid, "copying a user step's function threw an exception"};
+} catch (const std::bad_alloc&) {
+  return {StatusCode::Invalid, {}};
+}
+
 }  // namespace
 
 Result<Executable> capture(const Program& program, const CaptureOptions& options) noexcept {
@@ -75,7 +81,7 @@ Result<Executable> capture(const Program& program, const CaptureOptions& options
   } catch (const std::bad_alloc&) {
     return Status(StatusCode::OutOfMemory, "host memory");
   } catch (...) {
-    return Status(StatusCode::Invalid, "copying a user step's function threw an exception");
+    return thrown_by_user();
   }
 }
 

@@ -122,7 +122,9 @@ Status CudaExecutable::launch_here(Stream stream) noexcept {
 Status CudaExecutable::launch_on_device(Stream stream) noexcept {
   const cuda::DeviceGuard guard(api_, device_);
   AI_RETURN_IF_ERROR(guard.status());
-  return launch_here(stream);
+  AI_RETURN_IF_ERROR(launch_here(stream));
+  if (stream == cudaStreamPerThread) last_thread_ = std::this_thread::get_id();
+  return {};
 }
 
 Status CudaExecutable::enqueue(Stream stream) noexcept try {
@@ -187,7 +189,9 @@ Status CudaExecutable::wait_here() noexcept {
   AI_RETURN_IF_ERROR(check_stream(last_stream_));
   AI_CUDA_RETURN_IF_ERROR(api_, stream_synchronize, last_stream_);
   // The per-thread stream of this thread need not be that of the launch.
-  if (last_stream_ != cudaStreamPerThread) running_ = false;
+  if (last_stream_ != cudaStreamPerThread || last_thread_ == std::this_thread::get_id()) {
+    running_ = false;
+  }
   return {};
 }
 

@@ -105,7 +105,7 @@ Status CudaExecutable::replace(const Moves& moves) {
 }
 
 /// Waits until nothing of this executable is running.
-Status CudaExecutable::finish() noexcept {
+Status CudaExecutable::finish() {
   if (enqueued_) {
     AI_CUDA_RETURN_IF_ERROR(api_, event_synchronize, enqueued_.get());
     enqueued_.reset();

@@ -16,6 +16,12 @@ Status moved_from() noexcept {
   return {StatusCode::Invalid, "moved from"};
 }
 
+Status thrown_by_user() noexcept try {
+  return {StatusCode::Invalid, "copying a user step's function threw an exception"};
+} catch (const std::bad_alloc&) {
+  return {StatusCode::Invalid, {}};
+}
+
 /// `call`, in which memory may run out and copies of users' functions be made.
 template <typename Call>
 Status guarded(const Call& call) noexcept try {
@@ -23,7 +29,7 @@ Status guarded(const Call& call) noexcept try {
 } catch (const std::bad_alloc&) {
   return {StatusCode::OutOfMemory, "host memory"};
 } catch (...) {
-  return {StatusCode::Invalid, "copying a user step's function threw an exception"};
+  return thrown_by_user();
 }
 
 }  // namespace

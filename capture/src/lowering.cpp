@@ -53,7 +53,6 @@ Result<LoweredTask> lower_user(const UserStep& user, Target target) {
   LoweredTask lowered;
   lowered.task.name = "step '" + user.name + "'";
   lowered.task.candidates.push_back(std::move(candidate));
-  lowered.user = true;
   lowered.fixed = true;
   return lowered;
 }

@@ -1,6 +1,5 @@
 #include "capture/moved_item.hpp"
 
-#include <algorithm>
 #include <utility>
 
 #include "core/program_rules.hpp"

@@ -1,6 +1,5 @@
 #include "capture/rebinding.hpp"
 
-#include <algorithm>
 #include <memory>
 #include <string>
 #include <utility>
@@ -31,6 +30,11 @@ class Targets {
       : operands_(operands), to_(operands.size()), follows_(operands.size()) {}
 
   Status follow(const Rebinding& move) {
+    if (move.from == nullptr && move.bytes > 0) {
+      return {StatusCode::Invalid,
+              text("what begins in the ", static_cast<std::int64_t>(move.bytes),
+                   " bytes from null is to move, expected memory")};
+    }
     if (symbolic::is_symbolic(move.from)) {
       return {StatusCode::Invalid, text("a temporary (at ", move.from,
                                         ") is to move, but its storage is the library's own")};

@@ -68,17 +68,19 @@ class Executable {
 
   /// Moves operands to other memory for all launches to come; launches already enqueued keep the
   /// old. What moves, or where need be the whole program, is recorded again with the same
-  /// candidates (user steps' functions may run again) and the executable is updated in place:
+  /// candidates (user steps' CUDA functions may run again) and the executable is updated in place:
   /// microseconds, no tuning, no waiting. A step whose candidate cannot serve the new pointers
-  /// (less aligned, other operands in one place) is planned anew, and a graph that cannot be
+  /// (less aligned, other operands in one place, overlapping views that move apart) is planned
+  /// anew, a user step's then with the function that capture copied, and a graph that cannot be
   /// updated, or whose order of steps changes, is instantiated anew, once; both cost what a capture
   /// without tuning costs and wait for the last launch. All moves are done at once, so two buffers
-  /// can change places. All or nothing: after an error the executable is what it was. Errors:
-  /// Invalid (`from` is no operand, one of the library's own temporaries, or null; a graph with a
-  /// node that cannot be switched off, such as a host function, would have to be instantiated anew
-  /// while a launch may be running: wait() first), those of plan_forward and plan_backward over the
-  /// new pointers (Overlap, ...), those of capture. Not in use by another thread meanwhile.
-  /// Contents are not copied.
+  /// can change places. All or nothing: after an error the executable is what it was, or the error
+  /// says that CUDA would not put it back and that it works no more. Errors: Invalid (`from` is no
+  /// operand, or one of the library's own temporaries; an operand with elements would be at null; a
+  /// graph with a node that cannot be switched off, such as a host function, would have to be
+  /// instantiated anew while a launch may be running: wait() first), those of plan_forward and
+  /// plan_backward over the new pointers (Overlap, ...), those of capture. Not in use by another
+  /// thread meanwhile. Contents are not copied.
   [[nodiscard]] Status rebind(std::span<const Rebinding> moves) noexcept;
   [[nodiscard]] Status rebind(std::initializer_list<Rebinding> moves) noexcept {
     return rebind(std::span<const Rebinding>(moves.begin(), moves.size()));
@@ -86,7 +88,8 @@ class Executable {
 
   /// An executable of its own for the same program with `moves` applied: same candidates, own
   /// workspace, nothing shared, so that both may be used at once (where they write different
-  /// memory). No tuning. This executable stays as it is. Errors as for rebind.
+  /// memory). No tuning. This executable stays as it is. User steps' functions are those that
+  /// capture copied, in the state they had then. Errors as for rebind.
   [[nodiscard]] Result<Executable> clone(std::span<const Rebinding> moves) const noexcept;
   [[nodiscard]] Result<Executable> clone(
       std::initializer_list<Rebinding> moves = {}) const noexcept {
@@ -97,7 +100,8 @@ class Executable {
   /// next rebind.
   [[nodiscard]] const std::vector<BoundOperand>& operands() const noexcept;
 
-  // These three change with a rebind that plans or instantiates anew.
+  // These and workspace_bytes() change with a rebind that plans or instantiates anew, and what they
+  // gave before is valid until then.
 
   /// For each choice: the candidate, its time, the runner-up, and why the others were not taken.
   [[nodiscard]] const std::string& explain() const noexcept;

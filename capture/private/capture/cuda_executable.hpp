@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <memory>
 #include <optional>
+#include <thread>
 #include <vector>
 
 #include "capture/executable_impl.hpp"
@@ -60,7 +61,7 @@ class CudaExecutable final : public Executable::Impl {
   [[nodiscard]] Result<Moves> resolve_here(std::span<const Rebinding> moves) const;
   [[nodiscard]] Result<cuda::OwnedGraph> record_moved(const Moves& moves);
   [[nodiscard]] Status replace(const Moves& moves);
-  [[nodiscard]] Status finish() noexcept;
+  [[nodiscard]] Status finish();
   [[nodiscard]] Status replace_refused(const Moves& moves);
   [[nodiscard]] bool restore() noexcept;
   [[nodiscard]] Result<cudaStream_t> private_stream() noexcept;
@@ -88,8 +89,9 @@ class CudaExecutable final : public Executable::Impl {
   std::optional<cuda::DriverNodes> driver_nodes_;
   Stream last_stream_ = nullptr;
   bool launched_ = false;
-  bool running_ = false;       // a launch may be
-  cuda::OwnedEvent enqueued_;  // behind the last enqueue(), if that may be running
+  std::thread::id last_thread_;  // where last_stream_ is the per-thread one
+  bool running_ = false;         // a launch may be
+  cuda::OwnedEvent enqueued_;    // behind the last enqueue(), if that may be running
 };
 
 /// Plans the workspace of `blueprint`, records its steps and instantiates the graph, on the current

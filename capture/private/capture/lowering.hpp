@@ -18,7 +18,6 @@ struct LoweredTask {
   /// Equal for tasks that pose the same problem: same call, shapes, leading dimensions, alignments
   /// and attributes. Empty where there is nothing to choose.
   std::string problem;
-  bool user = false;
   bool fixed = false;    ///< nothing to choose and to explain: a user step or a copy
   std::size_t item = 0;  ///< of the program
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <string>
+#include <thread>
 
 #include "one_layer.hpp"
 #include "support/intended_leak.hpp"
@@ -109,16 +110,26 @@ TEST_CASE("B9: where the steps cannot be left to the last launch, they live for 
 }
 
 TEST_CASE("B9: wait() on one thread says nothing of another thread's per-thread stream") {
-  FakeCuda fake;
-  OneLayer one(fake);
-  {
-    Executable executable = one.capture();
-    REQUIRE(executable.launch(cudaStreamPerThread).ok());
-    REQUIRE(executable.wait().ok());
-    fake.forget_calls();
+  for (const bool elsewhere : {false, true}) {
+    CAPTURE(elsewhere);
+    FakeCuda fake;
+    OneLayer one(fake);
+    {
+      Executable executable = one.capture();
+      const auto launch = [&] { return executable.launch(cudaStreamPerThread).ok(); };
+      bool launched = false;
+      if (elsewhere) {
+        std::thread([&] { launched = launch(); }).join();
+      } else {
+        launched = launch();
+      }
+      REQUIRE(launched);
+      REQUIRE(executable.wait().ok());
+      fake.forget_calls();
+    }
+    CHECK(fake.count("graph_launch") == (elsewhere ? 1 : 0));  // the fence
+    CHECK(settled(fake) == "");
   }
-  CHECK(fake.count("graph_launch") == 1);  // the fence
-  CHECK(settled(fake) == "");
 }
 
 TEST_CASE("B9: after wait() destruction needs no fence") {
