@@ -155,6 +155,43 @@ TEST_CASE("rule overlap: backward never touches C, so gradients may lie over it"
   check_ok(call);
 }
 
+TEST_CASE(
+    "what a call leaves unread is described alone: outputs may lie over it, and it may be null") {
+  GemmForward forward = full_forward();
+  forward.attrs.alpha = 0.0F;
+  forward.A.data = forward.Y.data;
+  forward.B.data = nullptr;
+  check_ok(plan(forward).status());
+  forward.attrs.alpha = 1.0F;
+  forward.B = full_forward().B;
+  check_overlap(forward, "Y", "A");
+
+  forward = full_forward();
+  forward.attrs.beta = 0.0F;
+  forward.C->data = forward.Z->data;
+  check_ok(plan(forward).status());
+  forward.attrs.beta = 1.0F;
+  CHECK(plan(forward).status().code() == StatusCode::Overlap);
+
+  GemmBackward backward = full_backward();
+  backward.gA.reset();
+  backward.B.data = backward.gB->tensor.data;
+  check_ok(plan(backward).status());
+  backward.gB.reset();
+  backward.A.data = nullptr;
+  check_ok(plan(backward).status());
+  backward = full_backward();
+  backward.B.data = backward.gB->tensor.data;
+  CHECK(plan(backward).status().code() == StatusCode::Overlap);
+
+  backward = full_backward();
+  backward.attrs.act = ai::ActKind::None;
+  backward.Z->data = backward.gC->tensor.data;
+  check_ok(plan(backward).status());
+  backward.attrs.act = ai::ActKind::ReLU;
+  CHECK(plan(backward).status().code() == StatusCode::Overlap);
+}
+
 TEST_CASE("rule overlap: empty operands overlap nothing") {
   GemmForward call = small_forward(kM, kN, 0);
   call.A.data = call.Y.data;
