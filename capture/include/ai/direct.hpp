@@ -32,8 +32,8 @@
 /// Errors: those of plan_forward and plan_backward; DeviceMismatch (a pointer or the stream that
 /// belongs elsewhere); OutOfMemory; Unsupported (no GPU, no driver, library missing);
 /// CaptureActive (the legacy stream while a blocking stream is being captured); CaptureInvalidated
-/// (the caller's capture of the stream is broken already); CudaError. After
-/// a CUDA error some of the outputs may have been written.
+/// (the caller's capture of the stream is broken already); CudaError. After a CUDA error some of
+/// the outputs may have been written.
 namespace ai::gemm {
 
 /// `stream` null: the legacy default stream. Operands must stay alive until the work is done.
