@@ -21,7 +21,6 @@ const Placement* placement_of(const WorkspacePlan& workspace, const MemoryRange&
   if (range.empty() || !symbolic::is_symbolic(reinterpret_cast<const void*>(range.begin))) {
     return nullptr;
   }
-  // In the order of their addresses.
   const auto after = std::upper_bound(
       workspace.placements.begin(), workspace.placements.end(), range.begin,
       [](std::uintptr_t address, const Placement& p) { return address < p.address; });

@@ -9,6 +9,7 @@
 #include "capture/blueprint.hpp"
 #include "capture/choice.hpp"
 #include "capture/copy_step.hpp"
+#include "capture/guarded.hpp"
 #include "capture/host_executable.hpp"
 #include "capture/lowering.hpp"
 #ifdef GE_WITH_CUDA
@@ -67,30 +68,15 @@ Result<Executable> capture_any(const Program& program, const CaptureOptions& opt
   return *target == Target::Host ? capture_host(program) : capture_cuda(program, options);
 }
 
-Status thrown_by_user() noexcept try {
-  return {StatusCode::Invalid, "copying a user step's function threw an exception"};
-} catch (const std::bad_alloc&) {
-  return {StatusCode::Invalid, {}};
-}
-
 }  // namespace
 
 Result<Executable> capture(const Program& program, const CaptureOptions& options) noexcept {
-  try {
-    return capture_any(program, options);
-  } catch (const std::bad_alloc&) {
-    return Status(StatusCode::OutOfMemory, "host memory");
-  } catch (...) {
-    return thrown_by_user();
-  }
+  return detail::guarded([&] { return capture_any(program, options); });
 }
 
 Status target_available(Target target) noexcept {
-  try {
-    return target == Target::Host ? Status() : cuda_target_available();
-  } catch (const std::bad_alloc&) {
-    return {StatusCode::OutOfMemory, "host memory"};
-  }
+  return detail::guarded(
+      [&] { return target == Target::Host ? Status() : cuda_target_available(); });
 }
 
 }  // namespace ai

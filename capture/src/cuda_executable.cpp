@@ -4,21 +4,14 @@
 #include <utility>
 
 #include "capture/enqueue.hpp"
+#include "capture/guarded.hpp"
 #include "capture/reclaim.hpp"
+#include "capture/streams.hpp"
 #include "cuda/driver_streams.hpp"
 #include "cuda/error.hpp"
 #include "cuda/guards.hpp"
 
 namespace ai::detail {
-namespace {
-
-Status capturing(const char* what) noexcept try {
-  return {StatusCode::CaptureActive, what};
-} catch (const std::bad_alloc&) {
-  return {StatusCode::CaptureActive, {}};
-}
-
-}  // namespace
 
 CudaExecutable::CudaExecutable(const cuda::Api& api, Blueprint blueprint, CapturedGraph captured,
                                ExecutableInfo info) noexcept
@@ -103,9 +96,10 @@ Status CudaExecutable::check_stream(Stream stream) const noexcept {
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
   const cudaError_t asked = api_.stream_is_capturing(stream, &status);
   if (asked != cudaSuccess) [[unlikely]]
-    return refused(asked);
+    return unknown_state(api_, asked);
   if (status != cudaStreamCaptureStatusNone) [[unlikely]] {
-    return capturing("the stream is being captured: use it after its capture has ended");
+    return plain_status(StatusCode::CaptureActive,
+                        "the stream is being captured: use it after its capture has ended");
   }
   return {};
 }
@@ -154,16 +148,6 @@ Status CudaExecutable::enqueue_steps(Stream stream) {
     AI_CUDA_RETURN_IF_ERROR(api_, set_device, device_);
   }
   return {};
-}
-
-Status CudaExecutable::refused(cudaError_t code) const noexcept {
-  if (code == cudaErrorStreamCaptureImplicit) {
-    (void)api_.get_last_error();
-    return capturing(
-        "a blocking stream is being captured, and work on the legacy stream would become part of "
-        "that capture: launch after it has ended, or on another stream");
-  }
-  return cuda::to_status(api_, code, "cudaStreamIsCapturing");
 }
 
 Status CudaExecutable::wait() noexcept {

@@ -83,8 +83,8 @@ void DirectKey::add(const Tensor* operand) noexcept {
   valid_ = valid_ && desc.stride.rank() == rank;
   add(std::uint64_t{1} | field(desc.dtype, 8) << 8 | field(desc.layout, 8) << 16 |
       field(rank, 2) << 24 | field(operand->device, 2) << 26 |
-      std::uint64_t{operand->data == nullptr} << 28 | alignment_of(operand->data) << 32 |
-      field(operand->device_index, 16) << 48);
+      std::uint64_t{operand->data == nullptr} << 28 |
+      std::uint64_t{alignment_of(operand->data)} << 32 | field(operand->device_index, 16) << 48);
   const bool is_matrix = rank == 2;
   add(field(desc.shape[0], 32) << 32 | (is_matrix ? field(desc.shape[1], 32) : 0));
   // The leading dimension of a single row has no meaning.

@@ -7,6 +7,7 @@
 #include "capture/cuda_capture.hpp"
 #include "capture/enqueue.hpp"
 #include "capture/reclaim.hpp"
+#include "capture/streams.hpp"
 #include "cuda/device_info.hpp"
 #include "cuda/error.hpp"
 #include "cuda/guards.hpp"
@@ -113,7 +114,7 @@ Status enqueue_all(const DirectRoad& road, const AddressMap& addresses, Stream s
 
 }  // namespace
 
-DirectPath::DirectPath(const cuda::Api& api, MakeBackend make_backend) noexcept
+DirectPath::DirectPath(const cuda::Api& api, DirectPlan::BackendMaker make_backend) noexcept
     : api_(api),
       driver_(cuda::driver_streams(api)),
       make_backend_(make_backend),
@@ -142,14 +143,7 @@ Status DirectPath::run(const DirectCall& call, Stream stream) {
 
 Status DirectPath::run_known(RecentCall& known, const DirectCall& call, Stream stream) {
   cudaStreamCaptureStatus capturing = cudaStreamCaptureStatusNone;
-  const cudaError_t asked = cuda::is_capturing(api_, driver_, stream, &capturing);
-  if (asked == cudaErrorStreamCaptureImplicit) {
-    (void)api_.get_last_error();
-    return {StatusCode::CaptureActive,
-            "a blocking stream is being captured, and work on the legacy stream would become part "
-            "of that capture: call after it has ended, or on another stream"};
-  }
-  AI_RETURN_IF_ERROR(cuda::to_status(api_, asked, "cudaStreamIsCapturing"));
+  AI_RETURN_IF_ERROR(unknown_state(api_, cuda::is_capturing(api_, driver_, stream, &capturing)));
   if (capturing == cudaStreamCaptureStatusInvalidated) return broken_capture();
   if (capturing == cudaStreamCaptureStatusActive) return run_captured(*known.plan, call, stream);
   return explained(run_eager(known, call, stream), call.device(), stream);
@@ -188,8 +182,6 @@ Result<std::shared_ptr<DirectPlan>> DirectPath::make(const DirectCall& call) {
   AI_RETURN_IF_ERROR(plan.status());
   AI_RETURN_IF_ERROR(cuda::check_device(api_, call.device()));
   const cuda::CaptureModeGuard relaxed(api_);
-  const cuda::DeviceGuard guard(api_, call.device());
-  AI_RETURN_IF_ERROR(guard.status());
   reclaim(api_);
   Result<std::shared_ptr<DirectPlan>> made =
       DirectPlan::make(api_, call, *plan, *make_backend_(call.device()));
@@ -261,11 +253,8 @@ Status DirectPath::run_captured(DirectPlan& plan, const DirectCall& call, Stream
 /// CUDA has no word of its own for a stream of another device.
 Status DirectPath::explained(Status status, int device, Stream stream) const {
   if (status.ok() || status.code() != StatusCode::CudaError) return status;
-  int owner = device;
-  if (api_.stream_get_device(stream, &owner) != cudaSuccess) (void)api_.get_last_error();
-  if (owner == device) return status;
-  return {StatusCode::DeviceMismatch, "the stream belongs to device " + std::to_string(owner) +
-                                          ", expected device " + std::to_string(device)};
+  Status owned = check_owner(api_, stream, device);
+  return owned.code() == StatusCode::DeviceMismatch ? owned : status;
 }
 
 gemm::PlanCacheInfo DirectPath::info() const {

@@ -1,6 +1,5 @@
 #include "capture/direct_plan.hpp"
 
-#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -117,8 +116,6 @@ DirectRoad DirectPlan::road(std::vector<std::shared_ptr<Step>> steps) const {
     plain.push_back(step.get());
   }
   road.scratch = plan_workspace(plain, one_after_the_other, {});
-  std::sort(road.scratch.placements.begin(), road.scratch.placements.end(),
-            [](const Placement& a, const Placement& b) { return a.address < b.address; });
   for (const std::size_t slot : mapped_) {
     const auto place = reinterpret_cast<std::uintptr_t>(places_[slot]);
     road.addresses.add(place, bytes_[slot], nullptr);

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "capture/executable_impl.hpp"
+#include "capture/guarded.hpp"
 
 namespace ai {
 namespace {
@@ -14,22 +15,6 @@ const std::vector<BoundOperand> kNoOperands;
 
 Status moved_from() noexcept {
   return {StatusCode::Invalid, "moved from"};
-}
-
-Status thrown_by_user() noexcept try {
-  return {StatusCode::Invalid, "copying a user step's function threw an exception"};
-} catch (const std::bad_alloc&) {
-  return {StatusCode::Invalid, {}};
-}
-
-/// `call`, in which memory may run out and copies of users' functions be made.
-template <typename Call>
-Status guarded(const Call& call) noexcept try {
-  return call();
-} catch (const std::bad_alloc&) {
-  return {StatusCode::OutOfMemory, "host memory"};
-} catch (...) {
-  return thrown_by_user();
 }
 
 }  // namespace
@@ -62,13 +47,13 @@ Status Executable::wait() noexcept {
 
 Status Executable::rebind(std::span<const Rebinding> moves) noexcept {
   if (impl_ == nullptr) return moved_from();
-  return guarded([&] { return impl_->rebind(moves); });
+  return detail::guarded([&] { return impl_->rebind(moves); });
 }
 
 Result<Executable> Executable::clone(std::span<const Rebinding> moves) const noexcept {
   if (impl_ == nullptr) return moved_from();
   std::optional<Result<Executable>> made;
-  const Status status = guarded([&] {
+  const Status status = detail::guarded([&] {
     made.emplace(impl_->clone(moves));
     return Status();
   });

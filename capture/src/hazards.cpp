@@ -7,20 +7,8 @@
 namespace ai::detail {
 namespace {
 
-bool any_overlap(const std::vector<MemoryRange>& some,
-                 const std::vector<MemoryRange>& others) noexcept {
-  for (const MemoryRange& one : some) {
-    for (const MemoryRange& other : others) {
-      if (overlaps(one, other)) return true;
-    }
-  }
-  return false;
-}
-
-/// Whichever of the two comes later.
 bool conflict(const Footprint& a, const Footprint& b) noexcept {
-  return any_overlap(a.reads, b.writes) || any_overlap(a.writes, b.reads) ||
-         any_overlap(a.writes, b.writes);
+  return in_conflict({a.reads, a.writes}, {b.reads, b.writes});
 }
 
 }  // namespace

@@ -83,12 +83,6 @@ Status check_user(const Blueprint& blueprint, std::span<const MovedOperand> oper
   return {};
 }
 
-/// The largest power of two, at most 256, that divides the address: kernels tell no more apart.
-std::uintptr_t alignment_of(const void* address) noexcept {
-  const std::uintptr_t low = reinterpret_cast<std::uintptr_t>(address) | 256U;
-  return low & (~low + 1U);
-}
-
 /// Whether steps built for a plan's operands at one place can serve them at another.
 bool serves(const std::vector<Slot>& slots, const std::vector<void*>& now) noexcept {
   for (std::size_t i = 0; i < slots.size(); ++i) {

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <atomic>
 #include <bit>
-#include <string>
 #include <vector>
 
+#include "capture/streams.hpp"
 #include "cuda/error.hpp"
 #include "cuda/guards.hpp"
 
@@ -137,13 +137,7 @@ Result<std::shared_ptr<StreamScratch::Block>> StreamScratch::find(int device, St
     if (blocks_.size() > kFewBlocks) found->second->mark_always();
     return found->second;
   }
-  int owner = device;
-  AI_CUDA_RETURN_IF_ERROR(api_, stream_get_device, stream, &owner);
-  if (owner != device) {
-    return Status(StatusCode::DeviceMismatch, "the stream belongs to device " +
-                                                  std::to_string(owner) + ", expected device " +
-                                                  std::to_string(device));
-  }
+  AI_RETURN_IF_ERROR(check_owner(api_, stream, device));
   auto block = std::make_shared<Block>(api_, device);
   if (blocks_.size() >= kMostBlocks) dropped = take_oldest();
   block->last_use = ++clock_;

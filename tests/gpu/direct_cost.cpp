@@ -17,8 +17,11 @@
 #include "capture/workspace.hpp"
 #include "cuda/owners.hpp"
 #include "placed_case.hpp"
+#include "support/median.hpp"
 
 namespace {
+
+using support::median;
 
 constexpr double kAllowedNs = 1000.0;
 
@@ -87,12 +90,6 @@ double batch_ns(cudaStream_t stream, const Enqueue& enqueue) {
   const auto end = std::chrono::steady_clock::now();
   REQUIRE(good);
   return std::chrono::duration<double, std::nano>(end - begin).count() / kBatch;
-}
-
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
 }
 
 /// Nanoseconds by which `direct` costs more than `steps`. They are timed in turn, and what counts

@@ -16,8 +16,11 @@
 #include "ai/capture.hpp"
 #include "gpu/call_counter.hpp"
 #include "gpu/launch_cost_kernel.hpp"
+#include "support/median.hpp"
 
 namespace {
+
+using support::median;
 
 constexpr double kAllowedNs = 100.0;
 
@@ -122,12 +125,6 @@ double batch_ns(const Bench& bench, const Launch& launch) {
   bench.drain();
   REQUIRE(good);
   return std::chrono::duration<double, std::nano>(end - begin).count() / kBatch;
-}
-
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
 }
 
 /// Batches in turn, each going first as often as the other.

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "rebind_support.hpp"
+#include "support/median.hpp"
 
 namespace {
 
@@ -156,8 +157,7 @@ TEST_CASE("all operands of a chain move, at once and one by one, to the bit") {
 double median_of_200(const std::function<void(int)>& call) {
   std::vector<double> times;
   for (int i = 0; i < 200; ++i) times.push_back(microseconds([&] { call(i); }));
-  std::nth_element(times.begin(), times.begin() + 100, times.end());
-  return times[100];
+  return support::median(std::move(times));
 }
 
 TEST_CASE("what a rebind and a clone of a program of ten nodes cost") {

@@ -50,7 +50,6 @@ class CudaExecutable final : public Executable::Impl {
   [[nodiscard]] Status launch_here(Stream stream) noexcept;
   [[nodiscard]] Status launch_on_device(Stream stream) noexcept;
   [[nodiscard]] Status check_stream(Stream stream) const noexcept;
-  [[nodiscard]] Status refused(cudaError_t code) const noexcept;
   [[nodiscard]] Status wait_here() noexcept;
   [[nodiscard]] Status fence(Stream stream) noexcept;
   [[nodiscard]] Status leave_to_last_launch() noexcept;

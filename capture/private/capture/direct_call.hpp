@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "ai/gemm.hpp"
+#include "ai/memory.hpp"
 
 namespace ai::detail {
 
@@ -86,11 +87,5 @@ class DirectKey {
 struct DirectKeyHash {
   [[nodiscard]] std::size_t operator()(const DirectKey& key) const noexcept { return key.hash(); }
 };
-
-/// The largest power of two, at most 256, that divides the address.
-[[nodiscard]] inline std::uintptr_t alignment_of(const void* address) noexcept {
-  const std::uintptr_t low = reinterpret_cast<std::uintptr_t>(address) | 256U;
-  return low & (~low + 1U);
-}
 
 }  // namespace ai::detail

@@ -19,9 +19,7 @@ struct RecentCall;
 /// The direct path on the CUDA target, over any runtime and backend. Thread-safe.
 class DirectPath {
  public:
-  using MakeBackend = std::unique_ptr<Backend> (*)(int device);
-
-  DirectPath(const cuda::Api& api, MakeBackend make_backend) noexcept;
+  DirectPath(const cuda::Api& api, DirectPlan::BackendMaker make_backend) noexcept;
 
   /// ai::gemm::forward and backward for tensors on Device::CUDA. May throw std::bad_alloc.
   [[nodiscard]] Status run(const DirectCall& call, Stream stream);
@@ -43,7 +41,7 @@ class DirectPath {
 
   const cuda::Api& api_;
   const cuda::DriverStreams driver_;
-  const MakeBackend make_backend_;
+  const DirectPlan::BackendMaker make_backend_;
   Plans plans_{1024};
   std::atomic<std::uint64_t> planned_{0};
   // Of what threads remember of calls and pointers; clear() and set_limit() begin another.

@@ -20,7 +20,7 @@ struct Placement {
 /// One block of memory that serves every symbolic buffer of a list of steps.
 struct WorkspacePlan {
   std::size_t bytes = 0;
-  std::vector<Placement> placements;
+  std::vector<Placement> placements;  ///< by ascending address
 
   /// The symbolic buffers over a block of at least `bytes` at `base`.
   [[nodiscard]] AddressMap over(void* base) const;

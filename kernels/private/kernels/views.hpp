@@ -67,10 +67,4 @@ template <typename View>
   return view;
 }
 
-/// The largest power of two, at most 256, that divides the address.
-[[nodiscard]] inline std::uint32_t alignment_of(const void* address) noexcept {
-  const std::uintptr_t low = reinterpret_cast<std::uintptr_t>(address) | 256U;
-  return static_cast<std::uint32_t>(low & (~low + 1U));
-}
-
 }  // namespace ai::kernels

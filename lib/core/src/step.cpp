@@ -6,8 +6,7 @@
 namespace ai {
 namespace {
 
-bool any_overlap(const std::vector<MemoryRange>& some,
-                 const std::vector<MemoryRange>& others) noexcept {
+bool any_overlap(std::span<const MemoryRange> some, std::span<const MemoryRange> others) noexcept {
   for (const MemoryRange& one : some) {
     for (const MemoryRange& other : others) {
       if (overlaps(one, other)) return true;
@@ -18,10 +17,13 @@ bool any_overlap(const std::vector<MemoryRange>& some,
 
 }  // namespace
 
+bool in_conflict(const Accesses& a, const Accesses& b) noexcept {
+  return any_overlap(a.reads, b.writes) || any_overlap(a.writes, b.reads) ||
+         any_overlap(a.writes, b.writes);
+}
+
 bool depends_on(const Step& later, const Step& earlier) noexcept {
-  return any_overlap(later.reads(), earlier.writes()) ||
-         any_overlap(later.writes(), earlier.reads()) ||
-         any_overlap(later.writes(), earlier.writes());
+  return in_conflict({later.reads(), later.writes()}, {earlier.reads(), earlier.writes()});
 }
 
 std::vector<std::vector<int>> dependencies(const std::vector<const Step*>& steps) {

@@ -98,6 +98,6 @@ TEST_CASE("preparing maps symbolic storage to what a GPU could hold, as well ali
        {static_cast<const void*>(call.d_data), static_cast<const void*>(call.workspace)}) {
     CHECK_FALSE(ai::symbolic::is_symbolic(address));
     CHECK(reinterpret_cast<std::uintptr_t>(address) < std::uintptr_t{1} << 47);
-    CHECK(ai::kernels::alignment_of(address) == 256);
+    CHECK(ai::alignment_of(address) == 256);
   }
 }

@@ -31,6 +31,12 @@ struct MemoryRange {
 /// `bytes` contiguous bytes at `data`.
 [[nodiscard]] MemoryRange range_of(const void* data, std::size_t bytes) noexcept;
 
+/// The largest power of two, at most 256, that divides the address: kernels tell no more apart.
+[[nodiscard]] inline std::uint32_t alignment_of(const void* address) noexcept {
+  const std::uintptr_t low = reinterpret_cast<std::uintptr_t>(address) | 256U;
+  return static_cast<std::uint32_t>(low & (~low + 1U));
+}
+
 /// Whether two views share a byte. Exact for any pitches, in time logarithmic in the extents: two
 /// column halves of one buffer do not overlap.
 [[nodiscard]] bool overlaps(const MemoryRange& a, const MemoryRange& b) noexcept;

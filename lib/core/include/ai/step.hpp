@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -48,6 +49,15 @@ class Step {
   std::vector<MemoryRange> reads_;
   std::vector<MemoryRange> writes_;
 };
+
+/// What a piece of work reads and what it writes.
+struct Accesses {
+  std::span<const MemoryRange> reads;
+  std::span<const MemoryRange> writes;
+};
+
+/// Whether two pieces of work must keep their order, whichever it is.
+[[nodiscard]] bool in_conflict(const Accesses& a, const Accesses& b) noexcept;
 
 /// Whether `later` must wait for `earlier`: read after write, write after read, write after write.
 [[nodiscard]] bool depends_on(const Step& later, const Step& earlier) noexcept;

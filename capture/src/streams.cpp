@@ -1,0 +1,29 @@
+#include "capture/streams.hpp"
+
+#include <string>
+
+#include "capture/guarded.hpp"
+#include "cuda/error.hpp"
+
+namespace ai::detail {
+
+Status unknown_state(const cuda::Api& api, cudaError_t code) noexcept {
+  if (code != cudaErrorStreamCaptureImplicit) {
+    return cuda::to_status(api, code, "cudaStreamIsCapturing");
+  }
+  (void)api.get_last_error();
+  return plain_status(
+      StatusCode::CaptureActive,
+      "a blocking stream is being captured, and work on the legacy stream would become part of "
+      "that capture: launch after it has ended, or on another stream");
+}
+
+Status check_owner(const cuda::Api& api, Stream stream, int device) {
+  int owner = device;
+  AI_CUDA_RETURN_IF_ERROR(api, stream_get_device, stream, &owner);
+  if (owner == device) return {};
+  return {StatusCode::DeviceMismatch, "the stream belongs to device " + std::to_string(owner) +
+                                          ", expected device " + std::to_string(device)};
+}
+
+}  // namespace ai::detail
