@@ -1,0 +1,18 @@
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+namespace ge_python {
+
+namespace nb = nanobind;
+
+/// forward, backward, forward_ex, backward_ex, plan_cache, set_plan_cache_limit, clear_plan_cache.
+void bind_direct(nb::module_& module);
+/// forward_numpy.
+void bind_numpy(nb::module_& module);
+/// Program.
+void bind_program(nb::module_& module);
+/// capture, target_available, Executable, Node, BoundOperand, Target, Tuning.
+void bind_executable(nb::module_& module);
+
+}  // namespace ge_python

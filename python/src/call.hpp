@@ -1,0 +1,41 @@
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <array>
+#include <cstddef>
+
+#include "ai/gemm.hpp"
+#include "array.hpp"
+
+namespace ge_python {
+
+namespace nb = nanobind;
+
+/// Python's arguments for a forward call; None or a null handle: absent.
+struct ForwardArguments {
+  nb::handle A, B, C, bias, Y, Z;
+};
+struct BackwardArguments {
+  nb::handle A, B, C, gY, Z, gA, gB, gC, gBias;
+};
+
+/// A call over the arguments' memory, with what keeps that alive (Hold::Keep).
+template <typename Call>
+struct BoundCall {
+  Call call = {};
+  std::array<nb::object, 9> owners = {};
+};
+
+/// A and B may be given transposed by their strides: attrs' flags are turned over then. gA and gB
+/// are stored as A and B are, so they may too, and a gradient whose layout differs from its
+/// operand's is a LayoutMismatch that names it.
+[[nodiscard]] BoundCall<ai::GemmForward> forward_call(const ForwardArguments& arguments,
+                                                      const ai::GemmAttrs& attrs, Hold hold);
+[[nodiscard]] BoundCall<ai::GemmBackward> backward_call(const BackwardArguments& arguments,
+                                                        const ai::GemmAttrs& attrs, Hold hold);
+
+/// GemmAttrs.
+void bind_attrs(nb::module_& module);
+
+}  // namespace ge_python

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <string>
+#include <utility>
+
+#include "ai/status.hpp"
+
+namespace ge_python {
+
+namespace nb = nanobind;
+
+/// Raises the exception class of `status`'s code, with the text of Status::to_string() and the
+/// code as `.status`, unless it is ok. Needs the GIL.
+void check(const ai::Status& status);
+[[noreturn]] void raise(ai::StatusCode code, std::string message);
+
+/// The value of `result`, or its exception.
+template <typename T>
+[[nodiscard]] T take(ai::Result<T> result) {
+  check(result.status());
+  return std::move(result).value();
+}
+
+/// StatusCode, GemmError(RuntimeError) and a subclass for each code.
+void bind_status(nb::module_& module);
+
+}  // namespace ge_python

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include "ai/activation.hpp"
+#include "ai/tensor.hpp"
+
+namespace ge_python {
+
+namespace nb = nanobind;
+
+/// What Python knows as Tensor: the library's, and the object whose memory it borrows (none where
+/// it was made of a raw pointer).
+struct Tensor {
+  ai::Tensor tensor = {};
+  nb::object owner = {};
+};
+
+/// ActKind, Device, DType, Layout, TensorDesc, Tensor, make_tensor_2d, make_tensor_1d, as_tensor.
+void bind_tensor(nb::module_& module);
+
+/// The activation that `object` names: an ActKind, its name in any case ("relu", "leaky_relu",
+/// "LeakyReLU", "gelu_tanh", ...) or None. TypeError for other types, Invalid for other names.
+[[nodiscard]] ai::ActKind activation_of(nb::handle object);
+
+}  // namespace ge_python
