@@ -7,7 +7,7 @@
 
 BUILD_DIR is a build with GE_WITH_CUDA=ON, tests, samples and GE_BUILD_BENCH=ON. The record says what
 was run, on what, and what came out; the logs keep the whole output and each section as it came out.
-Sections: tests, large, bench, digits, memcheck, racecheck, synccheck, initcheck. A run of some sections,
+Sections: tests, large, bench, digits, python, memcheck, racecheck, synccheck, initcheck. A run of some sections,
 or a quick one, writes its record into the logs, so that docs/ only ever holds a whole one; `--assemble`
 makes one record of the sections that several runs of one commit on one kind of GPU kept. `--check`
 compares the tables with the programs that tests/gpu builds. The last lines are one for each thing that
@@ -34,6 +34,8 @@ def arguments_of(argv):
     parser.add_argument("--only", default=",".join(SECTIONS), metavar="SECTION,...")
     parser.add_argument("--quick", action="store_true", help="fewer cases, some minutes less")
     parser.add_argument("--budget", type=float, metavar="SECONDS", help="stop what runs longer")
+    parser.add_argument("--python", type=pathlib.Path, metavar="FOLDER",
+                        help="where the package graph_executor_v2 lies; default: BUILD_DIR/python")
     parser.add_argument("--commit", help="where the build folder's sources are no git checkout")
     parser.add_argument("--out", type=pathlib.Path, help="the record")
     parser.add_argument("--logs", type=pathlib.Path, help="default: BUILD_DIR/gpu-test-logs")
@@ -76,7 +78,8 @@ def run(arguments):
         (logs / f"section-{name}.json").unlink(missing_ok=True)
     for name in sections:
         print(f"{name}:", flush=True)
-        runner = Runner(arguments.build.resolve(), logs, arguments.quick, deadline)
+        runner = Runner(arguments.build.resolve(), logs, arguments.quick, deadline,
+                        arguments.python and arguments.python.resolve())
         record.keep(logs, name, runner, SECTIONS[name](runner), commit)
     kept = record.kept_sections([logs])
     # Logs of earlier runs may be there too; another commit's do not belong in this record.

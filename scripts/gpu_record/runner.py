@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 COUNTS = re.compile(r"test cases:\s*(\d+) \|\s*(\d+) passed \|\s*(\d+) failed \|\s*(\d+) skipped")
 ASSERTIONS = re.compile(r"assertions:\s*(\d+) \|\s*(\d+) passed")
+PYTEST = re.compile(r"^(\d+) passed, (\d+) failed, (\d+) skipped$", re.MULTILINE)
 CHECKED = re.compile(r"(\d+) results checked, (\d+) wrong")
 SKIPPED, OUT_OF_TIME, MISSING = 77, 124, 127
 
@@ -23,9 +24,12 @@ class Outcome:
 
     @property
     def counts(self):
-        """passed, failed and left out cases of a doctest program; None of any other."""
+        """passed, failed and left out cases of a doctest program or of pytest; None of any other."""
         found = COUNTS.search(self.output)
-        return tuple(int(found[i]) for i in (2, 3, 4)) if found else None
+        if found:
+            return tuple(int(found[i]) for i in (2, 3, 4))
+        found = PYTEST.search(self.output)
+        return tuple(int(found[i]) for i in (1, 2, 3)) if found else None
 
     @property
     def checked(self):
@@ -40,7 +44,7 @@ class Outcome:
 
     @property
     def messages(self):
-        """The MESSAGE lines of a doctest program."""
+        """The MESSAGE lines of a doctest program or of pytest."""
         return [line.split("MESSAGE: ", 1)[1] for line in self.output.splitlines()
                 if "MESSAGE: " in line]
 
@@ -73,14 +77,15 @@ class Outcome:
 class Runner:
     """Runs programs of a build folder; keeps their output, and a row for each thing it ran."""
 
-    def __init__(self, build, logs, quick, deadline):
+    def __init__(self, build, logs, quick, deadline, python=None):
         self.build = build
+        self.python = python or build / "python"  # where the package graph_executor_v2 lies
         self.logs = logs
         self.quick = quick
         self.deadline = deadline  # of time.monotonic(), or None
         self.rows = []  # name, result, seconds, whether it is good
 
-    def run(self, name, command, limit):
+    def run(self, name, command, limit, environment=None):
         """The outcome of a command, stopped with all it started after `limit` seconds."""
         if self.deadline is not None:
             limit = max(1, min(limit, self.deadline - time.monotonic()))
@@ -88,7 +93,8 @@ class Runner:
         start = time.monotonic()
         try:
             with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                                  text=True, errors="replace", start_new_session=True) as process:
+                                  text=True, errors="replace", start_new_session=True,
+                                  env=environment) as process:
                 try:
                     output, _ = process.communicate(timeout=limit)
                     code = process.returncode

@@ -1,5 +1,6 @@
 """The sections of the record. Each runs its programs and returns lines of Markdown."""
 
+import os
 import pathlib
 import re
 import shlex
@@ -110,6 +111,37 @@ def digits(runner):
             *fenced(outcome.output.splitlines())]
 
 
+def python(runner):
+    """The Python module's tests on the GPU and its samples, with the python3 on PATH."""
+    environment = {**os.environ, "PYTHONPATH": str(runner.python), "PYTHONDONTWRITEBYTECODE": "1"}
+    lines = ["## The Python module", "", "| test file | cases | seconds | |", "|---|---|---|---|"]
+    messages = []
+    for path in sorted((ROOT / "tests/python/gpu").glob("test_*.py")):
+        outcome = runner.run(f"python_{path.stem}", ["python3", "-m", "pytest", "-q", "-s", "-p",
+                                                      "no:cacheprovider", str(path)], 150, environment)
+        trouble = outcome.why_not(whole=False)
+        if not trouble and not outcome.counts:
+            trouble = "it did not say what it checked"
+        if trouble:
+            print(*outcome.output.splitlines()[-40:], sep="\n", flush=True)
+        cases = "{} passed, {} failed, {} skipped".format(*outcome.counts) if outcome.counts else "-"
+        word = runner.note(path.name, trouble, outcome.seconds)
+        lines.append(f"| `{path.name}` | {cases} | {outcome.seconds:.1f} | {word} |")
+        messages += outcome.messages
+    lines += ["", *(fenced(messages) if messages else [])]
+    for sample, arguments in (("torch_mlp.py", ["--device", "cuda"]), ("latency.py", [])):
+        outcome = runner.run(f"python_{sample}", ["python3", str(ROOT / "samples/python" / sample), *arguments], 240, environment)
+        trouble = outcome.why_not(whole=True)
+        accuracy = re.search(r"^accuracy ([\d.]+)", outcome.output, re.MULTILINE)
+        if not trouble and sample == "torch_mlp.py" and (not accuracy or float(accuracy[1]) < 0.966):
+            trouble = "too inaccurate"
+        if trouble:
+            print(*outcome.output.splitlines()[-25:], sep="\n", flush=True)
+        word = runner.note(sample, trouble, outcome.seconds)
+        lines += [f"`samples/python/{sample}`: {word}", "", *fenced(outcome.output.splitlines())]
+    return lines
+
+
 def errors_in(output):
     """How many errors and warnings a sanitizer counted; None where it printed no summary."""
     hazards = HAZARDS.search(output)
@@ -184,5 +216,6 @@ SECTIONS = {
     "large": large,
     "bench": bench,
     "digits": digits,
+    "python": python,
     **{s.tool: (lambda runner, tool=s.tool: sanitizer(runner, tool)) for s in SANITIZERS},
 }

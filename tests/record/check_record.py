@@ -20,6 +20,12 @@ echo "[doctest] assertions: 40 | 40 passed | 0 failed |"
 OWN_COUNT = """echo "7 results checked, 0 wrong"
 echo "[16384,1024] ReLU PerN activation_grad+bias_grad  56.47 us  3565.2 GB/s  0.896 of copy"
 """
+PYTHON = """case $* in
+  *pytest*) echo "MESSAGE: a direct call took 3 ns"; echo "3 passed, 0 failed, 1 skipped" ;;
+  *torch_mlp*) echo "accuracy 0.976" ;;
+  *) echo "a table" ;;
+esac
+"""
 # Runs the program it is given; finds a planted bug, and nothing else.
 SANITIZER = """tool=$2
 for argument in "$@"; do program=$last; last=$argument; done
@@ -59,6 +65,7 @@ class Stubs:
         self.put("bench/bench_chain", 'echo "GPU, driver for CUDA 13.0, runtime 13.0, cuBLASLt 130100"')
         self.put("bench/bench_user_object", "echo plain 1.77")
         self.put("bin/compute-sanitizer", SANITIZER)
+        self.put("bin/python3", PYTHON)
 
     def put(self, path, script):
         file = self.folder / path
@@ -116,7 +123,7 @@ test("all passes", nothing, [], 0, ["everything passed"],
       "| planted bug | `planted_bug racecheck` | - | 1 |", "Run under initcheck: ", "accuracy 0.976"],
      ["Partial", "FAILED"])
 test("a run of some sections says so", nothing, ["--only", "memcheck,digits"], 0, (),
-     ["* Partial; sections: digits, memcheck; not run: tests, large, bench, racecheck"])
+     ["* Partial; sections: digits, memcheck; not run: tests, large, bench, python, racecheck"])
 test("a quick run says so", nothing, ["--quick"], 0, (), ["* Quick, with fewer cases: tests"])
 test("an unknown section is refused", nothing, ["--only", "memchek"], 2, ["no such section: memchek"])
 test("a failed case", put(MATRIX, PLAIN.replace("5 passed | 0 failed", "4 passed | 1 failed") + "exit 1"),
@@ -135,6 +142,12 @@ test("too slow a gradient", put("tests/gpu/test_gpu_gradients", OWN_COUNT.replac
      ["--only", "tests"], 1, (), ["at least 0.80 of the copy: 0.796 **FAILED"])
 test("too inaccurate a sample", put("samples/digits/digits", 'echo "accuracy 0.969"'),
      ["--only", "digits"], 1, (), ["**FAILED: too inaccurate**"])
+test("the Python module", nothing, ["--only", "python"], 0, (),
+     ["3 passed, 0 failed, 1 skipped", "a direct call took 3 ns", "accuracy 0.976", "a table"])
+test("a failed Python test", put("bin/python3", PYTHON.replace("3 passed, 0 failed", "2 passed, 1 failed")),
+     ["--only", "python"], 1, (), ["**FAILED: 2 cases passed, 1 failed, 1 left out**"])
+test("too inaccurate a Python sample", put("bin/python3", PYTHON.replace("0.976", "0.965")),
+     ["--only", "python"], 1, (), ["**FAILED: too inaccurate**"])
 for tool in (s.tool for s in sets.SANITIZERS):
     only = ["--only", tool]
     test(f"{tool} catches its planted bug", nothing, only, 0, [f"{tool} planted bug"],
@@ -161,7 +174,7 @@ test("a tool that lost track", put("samples/minimal", "echo \"didn't track the l
 with tempfile.TemporaryDirectory() as scratch:
     built = Stubs(scratch)
     logs = [str(pathlib.Path(scratch) / name) for name in ("one", "two", "three")]
-    first, second = "tests,large,bench,digits", "memcheck,racecheck,synccheck,initcheck"
+    first, second = "tests,large,bench,digits,python", "memcheck,racecheck,synccheck,initcheck"
     codes = [built.run("--only", first, "--logs", logs[0])[0], built.run("--only", second, "--logs", logs[1])[0]]
     code, output, text = built.script("--assemble", *logs[:2])
     good = [*codes, code] == [0, 0, 0] and "Partial" not in text and "`planted_bug synccheck`" in text
