@@ -14,5 +14,7 @@ void bind_numpy(nb::module_& module);
 void bind_program(nb::module_& module);
 /// capture, target_available, Executable, Node, BoundOperand, Target, Tuning.
 void bind_executable(nb::module_& module);
+/// What the package's own Python files use: _set_site_packages, _library_report.
+void bind_libraries(nb::module_& module);
 
 }  // namespace ge_python

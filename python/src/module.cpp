@@ -1,3 +1,7 @@
+// clang-format off
+#include "build_id.hpp"  // NB_DOMAIN, which nanobind reads: before all others
+// clang-format on
+
 #include <nanobind/nanobind.h>
 
 #include "bindings.hpp"
@@ -17,4 +21,5 @@ NB_MODULE(_core, module) {
   ge_python::bind_numpy(module);
   ge_python::bind_program(module);
   ge_python::bind_executable(module);
+  ge_python::bind_libraries(module);
 }

@@ -1,0 +1,25 @@
+"""What the Python tests share: the line of counts that ./check reads, and the package under test."""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Callable
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    counts = {name: len(terminalreporter.stats.get(name, [])) for name in ("passed", "failed", "error", "skipped")}
+    if any(counts.values()) and getattr(terminalreporter.config, "nothing_can_run", None) is None:
+        terminalreporter.ensure_newline()
+        terminalreporter.write_line(
+            f"{counts['passed']} passed, {counts['failed'] + counts['error']} failed, {counts['skipped']} skipped"
+        )
+
+
+@pytest.fixture
+def message() -> Callable[[str], None]:
+    """Prints what a record of the tests should hold, such as a time measured."""
+    return lambda text: print(f"\nMESSAGE: {text}")
