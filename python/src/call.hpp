@@ -14,10 +14,10 @@ namespace nb = nanobind;
 
 /// Python's arguments for a forward call; None or a null handle: absent.
 struct ForwardArguments {
-  nb::handle A, B, C, bias, Y, Z;
+  nb::handle A = {}, B = {}, C = {}, bias = {}, Y = {}, Z = {};
 };
 struct BackwardArguments {
-  nb::handle A, B, C, gY, Z, gA, gB, gC, gBias;
+  nb::handle A = {}, B = {}, C = {}, gY = {}, Z = {}, gA = {}, gB = {}, gC = {}, gBias = {};
 };
 
 /// A call over the arguments' memory, with what keeps that alive (Hold::Keep).
@@ -29,11 +29,17 @@ struct BoundCall {
 
 /// A and B may be given transposed by their strides: attrs' flags are turned over then. gA and gB
 /// are stored as A and B are, so they may too, and a gradient whose layout differs from its
-/// operand's is a LayoutMismatch that names it.
+/// operand's is a LayoutMismatch that names it. What is absent or does not fit otherwise is left to
+/// plan_forward and plan_backward.
 [[nodiscard]] BoundCall<ai::GemmForward> forward_call(const ForwardArguments& arguments,
                                                       const ai::GemmAttrs& attrs, Hold hold);
 [[nodiscard]] BoundCall<ai::GemmBackward> backward_call(const BackwardArguments& arguments,
                                                         const ai::GemmAttrs& attrs, Hold hold);
+
+/// Makes the named gradients of `call` add to what their tensors hold. `names`: an iterable of
+/// "gA", "gB", "gC" and "gBias", one of them, or None. Invalid for another name; MissingOutput for
+/// a gradient that the call does not have; TypeError for anything that is no name.
+void accumulate(ai::GemmBackward& call, nb::handle names);
 
 /// GemmAttrs.
 void bind_attrs(nb::module_& module);
