@@ -5,8 +5,11 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <mutex>
+#include <set>
 #include <string_view>
 #include <system_error>
+#include <utility>
 
 namespace ai::cuda {
 namespace {
@@ -16,6 +19,22 @@ namespace fs = std::filesystem;
 std::string value_of(const LoaderApi& loader, const char* variable) {
   const char* value = loader.environment(variable);
   return value == nullptr ? std::string() : std::string(value);
+}
+
+/// The folders of set_site_packages.
+struct NamedSites {
+  std::mutex mutex;
+  std::vector<std::string> folders;
+};
+NamedSites& named_sites() {
+  static NamedSites& sites = *new NamedSites;  // never destroyed: static objects may load libraries
+  return sites;
+}
+
+std::vector<std::string> named_folders() {
+  NamedSites& sites = named_sites();
+  const std::scoped_lock lock(sites.mutex);
+  return sites.folders;
 }
 
 // <prefix>/lib/python3.X/{site,dist}-packages, those that exist.
@@ -54,22 +73,34 @@ std::vector<std::string> site_packages(const LoaderApi& loader) {
   return sites;
 }
 
-// "libcublasLt.so.12" where the folder of `place` holds that and `soname` wants .13.
-std::vector<std::string> other_versions(const std::string& place, std::string_view soname) {
-  std::vector<std::string> found;
+// The folder of `place`; of NVIDIA's wheels all, since another major version may have one of its
+// own.
+std::vector<fs::path> folders_near(const fs::path& place) {
+  const fs::path folder = place.parent_path();
+  const fs::path wheels = folder.parent_path().parent_path();
+  if (wheels.filename() != "nvidia") return {folder};
+  std::vector<fs::path> folders;
+  std::error_code error;
+  for (fs::directory_iterator it(wheels, error), end; !error && it != end; it.increment(error)) {
+    folders.push_back(it->path() / "lib");
+  }
+  return folders;
+}
+
+// "libcublasLt.so.12" where `folder` holds that and `soname` wants .13.
+void add_other_versions(const fs::path& folder, std::string_view soname,
+                        std::set<std::string>& found) {
   const std::string_view stem = soname.substr(0, soname.rfind('.') + 1);
   std::error_code error;
-  for (fs::directory_iterator it(fs::path(place).parent_path(), error), end; !error && it != end;
-       it.increment(error)) {
+  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
     const std::string file = it->path().filename().string();
     const std::string_view version =
         std::string_view(file).substr(std::min(stem.size(), file.size()));
     if (file.starts_with(stem) && !version.empty() && file != soname &&
         version.find_first_not_of("0123456789") == std::string_view::npos) {
-      found.push_back(it->path().string());
+      found.insert(it->path().string());
     }
   }
-  return found;
 }
 
 // What the loader said, naming `place` once.
@@ -87,13 +118,24 @@ const LoaderApi& system_loader() noexcept {
 }
 
 std::vector<std::string> library_places(const LibraryName& name, const LoaderApi& loader) {
-  std::vector<std::string> places{name.soname};
+  std::vector<std::string> places;
   const auto add = [&](const std::string& folder) {
     std::string place = folder + "/" + name.soname;
     if (std::find(places.begin(), places.end(), place) == places.end()) {
       places.push_back(std::move(place));
     }
   };
+  const std::string_view soname = name.soname;
+  const std::string toolkit_wheel =
+      "nvidia/cu" + std::string(soname.substr(soname.rfind('.') + 1)) + "/lib";
+  const auto add_wheels = [&](const std::vector<std::string>& sites) {
+    for (const std::string& site : sites) {
+      add(site + "/" + toolkit_wheel);
+      add(site + "/" + name.wheel);
+    }
+  };
+  add_wheels(named_folders());
+  places.emplace_back(name.soname);
   for (const char* variable : {"CUDA_HOME", "CUDA_PATH"}) {
     const std::string root = value_of(loader, variable);
     if (root.empty()) continue;
@@ -108,14 +150,14 @@ std::vector<std::string> library_places(const LibraryName& name, const LoaderApi
 #endif
   add("/usr/local/cuda/lib64");
   add("/usr/local/cuda/targets/x86_64-linux/lib");
-  const std::string_view soname = name.soname;
-  const std::string toolkit_wheel =
-      "nvidia/cu" + std::string(soname.substr(soname.rfind('.') + 1)) + "/lib";
-  for (const std::string& site : site_packages(loader)) {
-    add(site + "/" + toolkit_wheel);
-    add(site + "/" + name.wheel);
-  }
+  add_wheels(site_packages(loader));
   return places;
+}
+
+void set_site_packages(std::vector<std::string> folders) {
+  NamedSites& sites = named_sites();
+  const std::scoped_lock lock(sites.mutex);
+  sites.folders.swap(folders);
 }
 
 Result<Library> open_library(const LibraryName& name, const LoaderApi& loader) {
@@ -147,12 +189,12 @@ Result<Library> open_library(const LibraryName& name, const LoaderApi& loader) {
     message += std::string(name.variable) + " names the only file tried:";
   }
   message += said;
+  std::set<std::string> others;
   for (const std::string& place : places) {
     if (place.find('/') == std::string::npos) continue;
-    for (const std::string& file : other_versions(place, soname)) {
-      message += "\n  found another version: " + file;
-    }
+    for (const fs::path& folder : folders_near(place)) add_other_versions(folder, soname, others);
   }
+  for (const std::string& file : others) message += "\n  found another version: " + file;
   return Status(StatusCode::Unsupported, std::move(message));
 }
 

@@ -1,6 +1,7 @@
 #include "cuda/nvrtc_api.hpp"
 
 #include <cuda_runtime_api.h>
+#include <dlfcn.h>
 
 #include <new>
 #include <string>
@@ -15,6 +16,16 @@ constexpr LibraryName kName{"NVRTC", "libnvrtc.so.13", "GRAPH_EXECUTOR_NVRTC",
 constexpr int kMajor = CUDART_VERSION / 1000;  // nvrtc.h carries no version; it is the toolkit's
 static_assert(kMajor == 13, "kName's soname is of the version compiled against");
 
+// NVRTC opens its builtins by their bare name and has no run path of its own: where the loader does
+// not look into its folder, as with NVIDIA's wheels, it finds them only if they are loaded already.
+// Where they are not there, it says so when it compiles.
+void load_builtins(const LoaderApi& loader, const Library& library, const std::string& version) {
+  const std::size_t folder = library.place.rfind('/') + 1;
+  if (folder == 0) return;  // the loader knows the place
+  const std::string file = library.place.substr(0, folder) + "libnvrtc-builtins.so." + version;
+  (void)loader.open(file.c_str(), RTLD_NOW | RTLD_LOCAL);
+}
+
 Status resolve_all(const LoaderApi& loader, const Library& library, NvrtcApi& nvrtc) {
 #define AI_RESOLVE(member, symbol) \
   AI_RETURN_IF_ERROR(resolve(loader, library, #symbol, nvrtc.member))
@@ -23,8 +34,9 @@ Status resolve_all(const LoaderApi& loader, const Library& library, NvrtcApi& nv
   int major = 0;
   int minor = 0;
   AI_RETURN_IF_ERROR(to_status(nvrtc, nvrtc.version(&major, &minor), "nvrtcVersion"));
-  AI_RETURN_IF_ERROR(check_major(kName, library, kMajor, major,
-                                 std::to_string(major) + "." + std::to_string(minor)));
+  const std::string version = std::to_string(major) + "." + std::to_string(minor);
+  AI_RETURN_IF_ERROR(check_major(kName, library, kMajor, major, version));
+  load_builtins(loader, library, version);
 
   AI_RESOLVE(create_program, nvrtcCreateProgram);
   AI_RESOLVE(destroy_program, nvrtcDestroyProgram);

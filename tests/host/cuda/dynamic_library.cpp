@@ -4,87 +4,21 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <map>
-#include <set>
 #include <string>
 #include <vector>
 
 #include "cuda/load_once.hpp"
 #include "cuda/lt_api.hpp"
 #include "cuda/nvrtc_api.hpp"
+#include "fake_loader.hpp"
 
 using ai::Result;
 using ai::Status;
 using ai::StatusCode;
 using namespace ai::cuda;
-namespace fs = std::filesystem;
-
-namespace {
-
-constexpr LibraryName kName{"Thing", "libthing.so.13", "THING_LIBRARY", "nvidia/thing/lib"};
-
-// A file system of one's own: which files open, and what was asked for.
-struct World {
-  std::set<std::string> files;
-  std::set<std::string> loaded;
-  std::map<std::string, std::string> variables;
-  std::vector<std::string> opened;
-  std::string error;
-  std::string missing_symbol;
-  int version = 130100;
-};
-World world;
-int handle = 0;
-
-LoaderApi fake_loader() {
-  world = {};
-  return {.open = [](const char* file, int flags) -> void* {
-            const bool only_if_loaded = (flags & RTLD_NOLOAD) != 0;
-            if (!only_if_loaded) world.opened.emplace_back(file);
-            const auto& there = only_if_loaded ? world.loaded : world.files;
-            if (there.contains(file)) return &handle;
-            world.error = std::string(file) + ": cannot open it";
-            return nullptr;
-          },
-          .symbol = [](void*, const char* name) -> void* {
-            if (world.missing_symbol == name) return nullptr;
-            if (std::string(name) == "cublasLtGetVersion") {
-              return reinterpret_cast<void*>(+[] { return std::size_t(world.version); });
-            }
-            if (std::string(name) == "nvrtcVersion") {
-              return reinterpret_cast<void*>(+[](int* major, int* minor) {
-                *major = world.version / 10000;
-                *minor = world.version / 100 % 100;
-                return NVRTC_SUCCESS;
-              });
-            }
-            return &handle;
-          },
-          .error = [] { return world.error.data(); },
-          .environment = [](const char* variable) -> char* {
-            const auto found = world.variables.find(variable);
-            return found == world.variables.end() ? nullptr : found->second.data();
-          }};
-}
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
-struct TemporaryFolder {
-  TemporaryFolder() {
-    std::string name = (fs::temp_directory_path() / "graph_executor_loader_XXXXXX").string();
-    REQUIRE(::mkdtemp(name.data()) != nullptr);
-    path = name;
-  }
-  ~TemporaryFolder() { fs::remove_all(path); }
-  fs::path path;
-};
-
-}  // namespace
+using namespace ai::cuda::test;
 
 TEST_CASE("a library that the process has already is taken, whatever the environment says (E3)") {
   const LoaderApi loader = fake_loader();
@@ -139,26 +73,6 @@ TEST_CASE("a Conda environment's own libraries come before the system's toolkit 
   REQUIRE(places.size() > 4);
   CHECK(places[2] == "/path_cuda/lib/libthing.so.13");
   CHECK(places[3] == "/conda/lib/libthing.so.13");
-}
-
-TEST_CASE("the wheels of a Python environment are searched (E3)") {
-  const TemporaryFolder folder;
-  const fs::path site = folder.path / "lib" / "python3.11" / "site-packages";
-  fs::create_directories(site);
-  const LoaderApi loader = fake_loader();
-  for (const char* variable : {"VIRTUAL_ENV", "CONDA_PREFIX", "PYTHONHOME"}) {
-    CAPTURE(variable);
-    world.variables = {{variable, folder.path.string()}};
-    const std::vector<std::string> places = library_places(kName, loader);
-    for (const char* wheel : {"nvidia/cu13/lib", "nvidia/thing/lib"}) {
-      const std::string place = (site / wheel / "libthing.so.13").string();
-      CHECK(std::count(places.begin(), places.end(), place) == 1);
-    }
-  }
-  world.variables = {{"PYTHONPATH", ":/one::/two"}};
-  const std::vector<std::string> places = library_places(kName, loader);
-  CHECK(std::count(places.begin(), places.end(), "/one/nvidia/cu13/lib/libthing.so.13") == 1);
-  CHECK(std::count(places.begin(), places.end(), "/two/nvidia/thing/lib/libthing.so.13") == 1);
 }
 
 TEST_CASE("a library found nowhere is one error with every place and the loader's words (E3)") {

@@ -25,12 +25,20 @@ struct LibraryName {
 };
 
 /// The files that are tried, in order, where neither the process has the library already nor its
-/// environment variable names a file: the loader's own search (the bare soname), CUDA_HOME and
-/// CUDA_PATH, the lib of CONDA_PREFIX, the toolkit this library was built with, /usr/local/cuda,
-/// and NVIDIA's wheels in the Python environments that VIRTUAL_ENV, CONDA_PREFIX, PYTHONHOME,
-/// PYTHONPATH and HOME point to and in /usr/local.
+/// environment variable names a file: NVIDIA's wheels in the folders given to set_site_packages,
+/// the loader's own search (the bare soname), CUDA_HOME and CUDA_PATH, the lib of CONDA_PREFIX, the
+/// toolkit this library was built with, /usr/local/cuda, and NVIDIA's wheels in the Python
+/// environments that VIRTUAL_ENV, CONDA_PREFIX, PYTHONHOME, PYTHONPATH and HOME point to and in
+/// /usr/local.
 [[nodiscard]] std::vector<std::string> library_places(const LibraryName& name,
                                                       const LoaderApi& loader);
+
+/// Names Python environments (site-packages folders) in which NVIDIA's wheels are looked for before
+/// anywhere else: an interpreter knows its own, and what it imports later (torch) finds its wheels
+/// there too, so that the process has one version whichever of them comes first. Replaces what was
+/// named before. Thread-safe; what is loaded stays, as does a failure to load. May throw
+/// std::bad_alloc.
+void set_site_packages(std::vector<std::string> folders);
 
 /// A loaded library. Never unloaded: the handle is good until the process ends.
 struct Library {
