@@ -21,23 +21,8 @@ bool given(nb::handle object) {
   return object.is_valid() && !object.is_none();
 }
 
-/// Whether `matrix`, a row-major one, is also its transpose's row-major form: without elements, a
-/// row, or a packed column.
-bool reads_both_ways(const ai::Tensor& matrix) {
-  const ai::TensorDesc& desc = matrix.desc;
-  if (desc.shape.rank() != 2 || desc.stride.rank() != 2) return false;
-  const std::int64_t rows = desc.shape[0];
-  const std::int64_t cols = desc.shape[1];
-  return rows <= 1 || cols == 0 || (cols == 1 && desc.stride[0] == 1);
-}
-
 ai::Extents reversed(const ai::Extents& extents) {
   return {extents[1], extents[0]};
-}
-
-void transpose(ai::Tensor& matrix) {
-  matrix.desc.shape = reversed(matrix.desc.shape);
-  matrix.desc.stride = reversed(matrix.desc.stride);
 }
 
 /// Reads the arguments of one call into its operands.
@@ -73,10 +58,10 @@ class Reader {
     Operand gradient = matrix_operand(object, name, Use::Write, hold_, true);
     if (gradient.transposed != factor_transposed && factor.desc.shape.rank() == 2) {
       check_given_shape(factor, factor_transposed, factor_name, gradient, name);
-      if (reads_both_ways(gradient.tensor)) {
-        transpose(gradient.tensor);
-      } else if (reads_both_ways(factor)) {
-        transpose(factor);
+      if (const auto turned = transpose_of(gradient.tensor)) {
+        gradient.tensor = *turned;
+      } else if (const auto turned_factor = transpose_of(factor)) {
+        factor = *turned_factor;
         factor_transposed = !factor_transposed;
       } else {
         refuse_layout(factor, factor_transposed, factor_name, gradient, name);
