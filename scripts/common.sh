@@ -114,6 +114,65 @@ check_build_tools() {
 }
 
 # ---------------------------------------------------------------------------------------------------
+# Python: its module is built and tested where there is an interpreter with headers, and where PyPI can be reached.
+
+# A Python of at least 3.10 that can make virtual environments and compile modules, or the reason why not.
+# Sets `python` and `why_no_python`.
+find_python() {
+  python=$(command -v python3) || python=
+  why_no_python=
+  if [[ -z $python ]]; then
+    why_no_python="python3 is not installed"
+  elif ! "$python" -c 'import sys; sys.exit(sys.version_info < (3, 10))'; then
+    why_no_python="$python is of $("$python" --version), and 3.10 is the oldest that works"
+  elif ! "$python" -c 'import venv, ensurepip' 2> /dev/null; then
+    why_no_python="$python cannot make virtual environments (Debian: python3-venv)"
+  elif ! "$python" -c 'import os, sysconfig; os.stat(sysconfig.get_path("include") + "/Python.h")' 2> /dev/null; then
+    why_no_python="$python has no headers (Debian: python3-dev)"
+  fi
+  [[ -z $why_no_python ]]
+}
+
+# Asks for what the Python module needs, where it can be installed; without, its tests are left out.
+need_python() {
+  find_python && return 0
+  can_install || return 0
+  [[ -z $python || $python == /usr/bin/python3 ]] || return 0  # Debian's packages are for Debian's Python
+  local package
+  for package in python3-dev python3-venv; do
+    if available "$package"; then
+      need "$package" "builds and tests the Python module"
+    fi
+  done
+}
+
+# Makes build/python-env with tests/python/requirements.txt in it. Sets `python_options`, which CMake is given.
+prepare_python() {
+  local folder=$PWD/build/python-env requirements=tests/python/requirements.txt
+  if find_python; then
+    local wanted
+    wanted="$("$python" -c 'import sys; print(sys.version, sys.base_prefix)') $(cat "$requirements")"
+    if [[ $(cat "$folder/installed" 2> /dev/null) != "$wanted" ]]; then
+      rm -rf "$folder"
+      say "Installing what the Python module is built and tested with into build/python-env"
+      if { "$python" -m venv "$folder" && "$folder/bin/python" -m pip install --quiet --requirement "$requirements"; } \
+        > "$logs/python-env.log" 2>&1; then
+        printf '%s\n' "$wanted" > "$folder/installed"
+      else
+        tail -n 5 "$logs/python-env.log"
+        why_no_python="$requirements could not be installed (whole log: $logs/python-env.log)"
+      fi
+    fi
+  fi
+  if [[ -z $why_no_python ]]; then
+    python_options=(-DGE_BUILD_PYTHON=ON "-DPython_EXECUTABLE=$folder/bin/python")
+  else
+    say "Leaving out the Python module and its tests: $why_no_python."
+    python_options=(-DGE_BUILD_PYTHON=OFF "-DGE_WHY_NO_PYTHON=$why_no_python")
+  fi
+}
+
+# ---------------------------------------------------------------------------------------------------
 # CUDA: used where it is, never installed.
 
 find_nvcc() {
