@@ -14,7 +14,12 @@ namespace nb = nanobind;
 struct Tensor {
   ai::Tensor tensor = {};
   nb::object owner = {};
+  nb::object memory = {};  ///< what `owner` lent (Array::owner), where that is more than itself
+  bool read_only = false;  ///< refused as an output
 };
+
+/// The Tensor that `object` is, null for any other type. Costs no more than a comparison of types.
+[[nodiscard]] const Tensor* tensor_in(nb::handle object);
 
 /// ActKind, Device, DType, Layout, TensorDesc, Tensor, make_tensor_2d, make_tensor_1d, as_tensor.
 void bind_tensor(nb::module_& module);

@@ -1,0 +1,202 @@
+#include <algorithm>
+#include <string_view>
+
+#include "array_sources.hpp"
+#include "dlpack.hpp"
+#include "status.hpp"
+
+namespace ge_python {
+namespace {
+
+// The table of types ------------------------------------------------------------------------------
+
+/// What the types seen last offer. Holds the types, so that none is taken for a dead one's address.
+struct KnownType {
+  PyTypeObject* type = nullptr;
+  const dlpack::ExchangeApi* api = nullptr;
+};
+std::array<KnownType, 16> known_types{};
+std::size_t next_known_type = 0;
+
+const dlpack::ExchangeApi* look_up(PyTypeObject* type) {
+  const nb::object capsule =
+      attribute_of(reinterpret_cast<PyObject*>(type), "__dlpack_c_exchange_api__");
+  const char* name = dlpack::ExchangeApi::kName;
+  if (!capsule.is_valid() || PyCapsule_IsValid(capsule.ptr(), name) == 0) return nullptr;
+  auto* api = static_cast<dlpack::ExchangeApi*>(PyCapsule_GetPointer(capsule.ptr(), name));
+  while (api != nullptr && api->version.major != 1) api = api->previous;
+  return api != nullptr && api->managed_from_object != nullptr ? api : nullptr;
+}
+
+const dlpack::ExchangeApi* api_of(PyTypeObject* type) {
+  for (const KnownType& known : known_types) {
+    if (known.type == type) return known.api;
+  }
+  const dlpack::ExchangeApi* api = look_up(type);
+  KnownType& place = known_types[next_known_type];
+  next_known_type = (next_known_type + 1) % known_types.size();
+  PyTypeObject* old = place.type;
+  Py_INCREF(type);
+  place = {type, api};
+  Py_XDECREF(old);  // last: it may run Python code
+  return api;
+}
+
+// Reading a DLTensor ------------------------------------------------------------------------------
+
+ai::Device device_of(const dlpack::Device& device, const char* operand) {
+  switch (device.type) {
+    case dlpack::kCpu:
+    case dlpack::kCudaHost: return ai::Device::CPU;
+    case dlpack::kCuda:
+    case dlpack::kCudaManaged: return ai::Device::CUDA;
+    default:
+      raise(ai::StatusCode::DeviceMismatch, std::string(operand) + " is on DLPack device type " +
+                                                std::to_string(device.type) +
+                                                ", expected memory of the host or of CUDA");
+  }
+}
+
+void set_dtype(Array& array, const dlpack::DataType& dtype) {
+  if (dtype.lanes != 1) {
+    array.dtype_name = "a vector type";
+    return;
+  }
+  switch (dtype.code) {
+    case dlpack::kInt: return set_dtype(array, Kind::Int, dtype.bits);
+    case dlpack::kUInt: return set_dtype(array, Kind::UInt, dtype.bits);
+    case dlpack::kFloat: return set_dtype(array, Kind::Float, dtype.bits);
+    case dlpack::kComplex: return set_dtype(array, Kind::Complex, dtype.bits);
+    case dlpack::kBool: return set_dtype(array, Kind::Bool, dtype.bits);
+    default: break;
+  }
+  if (dtype.code == dlpack::kBfloat && dtype.bits == 16) {
+    array.dtype = ai::DType::BF16;
+    return;
+  }
+  array.dtype_name =
+      "DLPack type " + std::to_string(dtype.code) + " of " + std::to_string(dtype.bits) + " bits";
+}
+
+void read(const dlpack::Tensor& tensor, const char* operand, Array& array) {
+  array.data = static_cast<char*>(tensor.data) + tensor.byte_offset;
+  array.device = device_of(tensor.device, operand);
+  array.device_index = array.device == ai::Device::CUDA ? tensor.device.index : 0;
+  array.rank = tensor.rank;
+  const int rank = std::min(tensor.rank, Array::kMaxRank);
+  std::copy_n(tensor.shape, rank, array.shape.begin());
+  if (tensor.strides != nullptr) {
+    std::copy_n(tensor.strides, rank, array.stride.begin());
+  } else {
+    set_compact(array);
+  }
+  set_dtype(array, tensor.dtype);
+}
+
+void read(const dlpack::ManagedVersioned& managed, const char* operand, Hold hold, Array& array) {
+  const bool copied = (managed.flags & dlpack::kCopied) != 0;
+  if (copied && hold == Hold::Call) {
+    raise(ai::StatusCode::Invalid,
+          std::string(operand) + " is exported as a copy, expected its own memory");
+  }
+  read(managed.tensor, operand, array);
+  array.read_only = copied || (managed.flags & dlpack::kReadOnly) != 0;
+}
+
+// Objects -----------------------------------------------------------------------------------------
+
+void free_managed(PyObject* capsule) {
+  const char* name = dlpack::ManagedVersioned::kName;
+  auto* managed = static_cast<dlpack::ManagedVersioned*>(PyCapsule_GetPointer(capsule, name));
+  if (managed->deleter != nullptr) managed->deleter(managed);
+}
+
+nb::object capsule_of(dlpack::ManagedVersioned* managed) {
+  nb::object capsule =
+      nb::steal(PyCapsule_New(managed, dlpack::ManagedVersioned::kName, free_managed));
+  if (!capsule.is_valid()) {
+    if (managed->deleter != nullptr) managed->deleter(managed);
+    throw nb::python_error();
+  }
+  return capsule;
+}
+
+nb::object call(nb::handle function, bool with_stream, bool with_version) {
+  nb::dict keywords;
+  if (with_stream) keywords["stream"] = -1;
+  if (with_version) keywords["max_version"] = nb::make_tuple(1, 0);
+  return nb::steal(PyObject_VectorcallDict(function.ptr(), nullptr, 0, keywords.ptr()));
+}
+
+/// Whether the object wants to be told that no stream waits for it.
+bool takes_stream(nb::handle object, const char* operand) {
+  const nb::object ask = attribute_of(object, "__dlpack_device__");
+  if (!ask.is_valid()) return true;
+  const nb::object said = nb::steal(PyObject_CallNoArgs(ask.ptr()));
+  if (!said.is_valid()) refuse_because(object, operand);
+  if (!PyTuple_Check(said.ptr()) || PyTuple_GET_SIZE(said.ptr()) != 2) {
+    refuse(object, operand, "has a __dlpack_device__ that gives no pair");
+  }
+  const long type = PyLong_AsLong(PyTuple_GET_ITEM(said.ptr(), 0));
+  if (type == -1 && PyErr_Occurred() != nullptr) refuse_because(object, operand);
+  const dlpack::Device device{static_cast<std::int32_t>(type), 0};
+  // JAX takes -1 for a stream's handle; without a stream it waits for the value itself.
+  return device_of(device, operand) == ai::Device::CUDA &&
+         !std::string_view(nb::inst_name(object).c_str()).starts_with("jax");
+}
+
+nb::object capsule_from(nb::handle object, nb::handle function, const char* operand) {
+  const bool with_stream = takes_stream(object, operand);
+  nb::object capsule = call(function, with_stream, true);
+  if (!capsule.is_valid() && PyErr_ExceptionMatches(PyExc_TypeError)) {
+    PyErr_Clear();  // from before DLPack 1.0
+    capsule = call(function, with_stream, false);
+  }
+  if (!capsule.is_valid()) refuse_because(object, operand);
+  return capsule;
+}
+
+}  // namespace
+
+std::optional<Array> by_exchange_table(nb::handle object, const char* operand, Hold hold) {
+  const dlpack::ExchangeApi* api = api_of(Py_TYPE(object.ptr()));
+  if (api == nullptr) return std::nullopt;
+  std::optional<Array> array(std::in_place);
+  if (hold == Hold::Call && api->tensor_from_object != nullptr) {
+    dlpack::Tensor tensor;
+    if (api->tensor_from_object(object.ptr(), &tensor) != 0) refuse_because(object, operand);
+    read(tensor, operand, *array);
+    return array;
+  }
+  dlpack::ManagedVersioned* managed = nullptr;
+  if (api->managed_from_object(object.ptr(), &managed) != 0) refuse_because(object, operand);
+  nb::object memory = capsule_of(managed);
+  read(*managed, operand, hold, *array);
+  if (hold == Hold::Keep) array->owner = std::move(memory);
+  return array;
+}
+
+std::optional<Array> by_dlpack(nb::handle object, const char* operand, Hold hold) {
+  const nb::object function = attribute_of(object, "__dlpack__");
+  if (!function.is_valid()) return std::nullopt;
+  nb::object capsule = capsule_from(object, function, operand);
+  std::optional<Array> array(std::in_place);
+  if (PyCapsule_IsValid(capsule.ptr(), dlpack::ManagedVersioned::kName) != 0) {
+    const auto* managed = static_cast<dlpack::ManagedVersioned*>(
+        PyCapsule_GetPointer(capsule.ptr(), dlpack::ManagedVersioned::kName));
+    if (managed->version.major != 1) {
+      refuse(object, operand, "is exported by another major version of DLPack, expected 1");
+    }
+    read(*managed, operand, hold, *array);
+  } else if (PyCapsule_IsValid(capsule.ptr(), dlpack::Managed::kName) != 0) {
+    const auto* managed =
+        static_cast<dlpack::Managed*>(PyCapsule_GetPointer(capsule.ptr(), dlpack::Managed::kName));
+    read(managed->tensor, operand, *array);
+  } else {
+    refuse(object, operand, "has a __dlpack__ that gives no DLPack capsule");
+  }
+  if (hold == Hold::Keep) array->owner = std::move(capsule);  // not consumed: it frees itself
+  return array;
+}
+
+}  // namespace ge_python

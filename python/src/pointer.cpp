@@ -1,0 +1,27 @@
+#include "pointer.hpp"
+
+#include <string>
+
+#include "status.hpp"
+
+namespace ge_python {
+
+std::uintptr_t pointer_of(nb::handle object, const char* name) {
+  static_assert(sizeof(std::uintptr_t) == sizeof(unsigned long long));
+  if (PyBool_Check(object.ptr()) || !PyIndex_Check(object.ptr())) {
+    throw nb::type_error((std::string(name) + " is of type " + Py_TYPE(object.ptr())->tp_name +
+                          ", expected an int that holds an address")
+                             .c_str());
+  }
+  nb::object index = nb::steal(PyNumber_Index(object.ptr()));
+  if (!index.is_valid()) throw nb::python_error();
+  const unsigned long long value = PyLong_AsUnsignedLongLong(index.ptr());
+  if (value != static_cast<unsigned long long>(-1) || !PyErr_Occurred()) return value;
+  if (!PyErr_ExceptionMatches(PyExc_OverflowError)) throw nb::python_error();
+  PyErr_Clear();
+  const std::string shown = nb::cast<std::string>(nb::repr(index));
+  raise(ai::StatusCode::Invalid,
+        std::string(name) + " is " + shown + ", expected an address of at most 64 bits");
+}
+
+}  // namespace ge_python
