@@ -28,7 +28,7 @@ ai::Extents reversed(const ai::Extents& extents) {
 /// Reads the arguments of one call into its operands.
 class Reader {
  public:
-  Reader(std::array<nb::object, 9>& owners, Hold hold) : owners_(owners), hold_(hold) {}
+  Reader(std::array<HeldOwner, 9>& owners, Hold hold) : owners_(owners), hold_(hold) {}
 
   void matrix(nb::handle object, const char* name, Use use, ai::Tensor& to) {
     if (given(object)) to = keep(matrix_operand(object, name, use, hold_, false));
@@ -72,7 +72,7 @@ class Reader {
 
  private:
   [[nodiscard]] ai::Tensor keep(Operand&& operand) {
-    owners_[count_++] = std::move(operand.owner);
+    owners_[count_++] = {operand.tensor.data, std::move(operand.owner)};
     return operand.tensor;
   }
 
@@ -102,7 +102,7 @@ class Reader {
                    "), because ", name, " is stored as ", factor_name, " is"));
   }
 
-  std::array<nb::object, 9>& owners_;
+  std::array<HeldOwner, 9>& owners_;
   Hold hold_;
   std::size_t count_ = 0;
 };

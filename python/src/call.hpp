@@ -7,6 +7,7 @@
 
 #include "ai/gemm.hpp"
 #include "array.hpp"
+#include "held.hpp"
 
 namespace ge_python {
 
@@ -24,7 +25,7 @@ struct BackwardArguments {
 template <typename Call>
 struct BoundCall {
   Call call = {};
-  std::array<nb::object, 9> owners = {};
+  std::array<HeldOwner, 9> owners = {};
 };
 
 /// A and B may be given transposed by their strides: attrs' flags are turned over then. gA and gB

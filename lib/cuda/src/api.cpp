@@ -40,6 +40,7 @@ const Api& runtime_api() noexcept {
       .event_create_with_flags = &::cudaEventCreateWithFlags,
       .event_destroy = &::cudaEventDestroy,
       .event_record = &::cudaEventRecord,
+      .event_query = &::cudaEventQuery,
       .event_synchronize = &::cudaEventSynchronize,
       .event_elapsed_time = &::cudaEventElapsedTime,
 

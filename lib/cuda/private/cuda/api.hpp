@@ -51,6 +51,7 @@ struct Api {
   decltype(&::cudaEventCreateWithFlags) event_create_with_flags;
   decltype(&::cudaEventDestroy) event_destroy;
   decltype(&::cudaEventRecord) event_record;
+  decltype(&::cudaEventQuery) event_query = {};  // a fake may leave it out
   decltype(&::cudaEventSynchronize) event_synchronize;
   decltype(&::cudaEventElapsedTime) event_elapsed_time;
 

@@ -1,0 +1,30 @@
+#pragma once
+
+#include "held.hpp"
+#include "retired.hpp"
+
+namespace ge_python {
+
+/// What an ai::Executable holds for a wrapper. While the wrapper lives, the references are the
+/// wrapper's own, so that the cycle collector sees them; here they come when it goes, and stay
+/// until the last launch is over. The end may come on any thread: it takes the GIL, or, where
+/// Python is no more, leaves the objects alone.
+class LastHold {
+ public:
+  LastHold() noexcept = default;
+  ~LastHold();
+  LastHold(const LastHold&) = delete;
+  LastHold& operator=(const LastHold&) = delete;
+
+  /// Needs the GIL.
+  void take(Held held, Retired retired) noexcept;
+
+ private:
+  Held held_;
+  Retired retired_{-1};
+};
+
+/// Whether the interpreter is going or gone: then no other thread may ask for the GIL.
+[[nodiscard]] bool python_is_ending() noexcept;
+
+}  // namespace ge_python
