@@ -1,5 +1,7 @@
 #include "status.hpp"
 
+#include <nanobind/stl/string.h>
+
 #include <array>
 
 namespace ge_python {
