@@ -1,5 +1,7 @@
 #include "pointer.hpp"
 
+#include <nanobind/stl/string.h>
+
 #include <string>
 
 #include "status.hpp"
