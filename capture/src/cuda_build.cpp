@@ -3,23 +3,9 @@
 
 #include "capture/choice.hpp"
 #include "capture/cuda_executable.hpp"
-#include "cuda/error.hpp"
+#include "capture/graph_exec.hpp"
 
 namespace ai::detail {
-namespace {
-
-/// Sends the graph to the device, so that the first launch is as quick as the others.
-Result<cuda::OwnedGraphExec> instantiate(const cuda::Api& api, cudaGraph_t graph,
-                                         cudaStream_t stream) {
-  cudaGraphExec_t handle = nullptr;
-  AI_CUDA_RETURN_IF_ERROR(api, graph_instantiate, &handle, graph, 0);
-  cuda::OwnedGraphExec exec(api, handle);
-  AI_CUDA_RETURN_IF_ERROR(api, graph_upload, handle, stream);
-  AI_CUDA_RETURN_IF_ERROR(api, stream_synchronize, stream);
-  return exec;
-}
-
-}  // namespace
 
 std::vector<RecordedStep> recorded_steps(const Blueprint& blueprint) {
   std::vector<RecordedStep> steps;

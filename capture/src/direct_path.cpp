@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "capture/cuda_capture.hpp"
+#include "capture/direct_memo.hpp"
 #include "capture/enqueue.hpp"
 #include "capture/reclaim.hpp"
 #include "capture/streams.hpp"
@@ -54,52 +55,6 @@ class KnownPointers {
 thread_local KnownPointers known_pointers;
 std::atomic<std::uint64_t> last_epoch{0};
 
-}  // namespace
-
-/// A call that this thread has made lately: made again, over the same pointers, nothing of it has
-/// to be looked at again.
-struct RecentCall {
-  DirectKey key;
-  std::array<const void*, DirectCall::kMostSlots> pointers{};
-  std::uint64_t epoch = 0;  // 0: of no call
-  std::uint64_t clock = 0;  // of the plans that are kept: when it moves, uses have to be noted
-  std::shared_ptr<DirectPlan> plan;
-  AddressMap addresses;           // the plan's eager road over the pointers
-  const void* scratch = nullptr;  // and over this
-
-  [[nodiscard]] bool is(const DirectCall& call, const DirectKey& of_call, std::uint64_t now,
-                        std::uint64_t at) const noexcept {
-    if (epoch != now || clock != at || !(key == of_call)) return false;
-    for (std::size_t slot = 0; slot < call.slots(); ++slot) {
-      const Tensor* const operand = call.operand(slot);
-      if (operand != nullptr && operand->data != pointers[slot]) return false;
-    }
-    return true;
-  }
-};
-
-namespace {
-
-// Other objects may still make calls while a thread ends and its own are gone already.
-thread_local bool recent_calls_are_gone = false;
-struct RecentCalls {
-  ~RecentCalls() { recent_calls_are_gone = true; }
-  static constexpr std::size_t kCalls = 32;
-  std::array<RecentCall, kCalls> calls;
-};
-thread_local RecentCalls recent_calls;
-
-/// Where a call is remembered: by its problem and by where it writes.
-std::size_t place_of(const DirectCall& call, const DirectKey& key) noexcept {
-  const Tensor* output = nullptr;
-  for (std::size_t slot = call.first_output(); output == nullptr && slot < call.slots(); ++slot) {
-    output = call.operand(slot);
-  }
-  const auto address = output != nullptr ? reinterpret_cast<std::uintptr_t>(output->data) : 0;
-  const std::uint64_t mixed = (key.hash() ^ address) * 0x9E3779B97F4A7C15U;
-  return static_cast<std::size_t>(mixed >> 59);
-}
-
 Status broken_capture() {
   return {StatusCode::CaptureInvalidated,
           "something has invalidated the capture of the stream; end it and begin again"};
@@ -117,11 +72,19 @@ Status enqueue_all(const DirectRoad& road, const AddressMap& addresses, Stream s
 DirectPath::DirectPath(const cuda::Api& api, DirectPlan::BackendMaker make_backend) noexcept
     : api_(api),
       driver_(cuda::driver_streams(api)),
+      launch_(cuda::driver_launch(api)),
       make_backend_(make_backend),
       epoch_(++last_epoch),
       scratch_(api, driver_) {}
 
+DirectPath::~DirectPath() {
+  RecentCalls::forget_here();
+}
+
 Status DirectPath::run(const DirectCall& call, Stream stream) {
+  // Before anything else: what the caller had held may make calls of its own when it goes, which
+  // use the same memory of recent calls, and may change the current device.
+  reclaim(api_);
   const cuda::DeviceGuard guard(api_, call.device());
   if (!guard.status().ok()) {
     AI_RETURN_IF_ERROR(call.plan().status());
@@ -129,16 +92,18 @@ Status DirectPath::run(const DirectCall& call, Stream stream) {
     return guard.status();
   }
   const DirectKey key(call);
-  if (recent_calls_are_gone || !key.valid()) {
+  RecentCalls* const memo =
+      key.valid() ? RecentCalls::of_this_thread(epoch_.load(std::memory_order_relaxed)) : nullptr;
+  if (memo == nullptr) {
     RecentCall once;
     AI_RETURN_IF_ERROR(recall(call, key, once));
     return run_known(once, call, stream);
   }
-  RecentCall& recent = recent_calls.calls[place_of(call, key)];
-  if (!recent.is(call, key, epoch_.load(std::memory_order_relaxed), plans_.clock())) {
-    AI_RETURN_IF_ERROR(recall(call, key, recent));
-  }
-  return run_known(recent, call, stream);
+  RecentCall* recent = memo->find(call, key);
+  const bool is_known = recent != nullptr && recent->clock == plans_.clock();
+  if (recent == nullptr) recent = &memo->oldest(call, key);
+  if (!is_known) AI_RETURN_IF_ERROR(recall(call, key, *recent));
+  return run_known(*recent, call, stream);
 }
 
 Status DirectPath::run_known(RecentCall& known, const DirectCall& call, Stream stream) {
@@ -149,31 +114,27 @@ Status DirectPath::run_known(RecentCall& known, const DirectCall& call, Stream s
   return explained(run_eager(known, call, stream), call.device(), stream);
 }
 
-/// Makes `recent` the call: finds or makes its plan and holds its operands against it.
+/// Makes `recent` the call, if it is not: finds or makes its plan and holds its operands against
+/// it.
 Status DirectPath::recall(const DirectCall& call, const DirectKey& key, RecentCall& recent) {
-  recent.epoch = 0;
-  const std::uint64_t epoch = epoch_.load(std::memory_order_relaxed);
   bool is_kept = key.valid();
   std::shared_ptr<DirectPlan> plan = is_kept ? plans_.find(key) : nullptr;
-  if (plan != nullptr) {
-    if (plan->may_overlap(call)) AI_RETURN_IF_ERROR(call.plan().status());
-    AI_RETURN_IF_ERROR(check_operands(*plan, call));
-  } else {
-    Result<std::shared_ptr<DirectPlan>> made = make(call);
-    AI_RETURN_IF_ERROR(made.status());
-    plan = std::move(made).value();
-    is_kept = is_kept && plans_.insert(key, plan);
-  }
-  plan->bind(plan->eager(), call, nullptr, recent.addresses);
-  recent.scratch = nullptr;
-  recent.plan = std::move(plan);
-  recent.key = key;
-  for (std::size_t slot = 0; slot < call.slots(); ++slot) {
-    const Tensor* const operand = call.operand(slot);
-    recent.pointers[slot] = operand != nullptr ? operand->data : nullptr;
+  // Other problems may have been planned since, no more.
+  const bool is_same = plan != nullptr && plan == recent.plan && recent.is(call, key);
+  if (!is_same) {
+    if (plan != nullptr) {
+      if (plan->may_overlap(call)) AI_RETURN_IF_ERROR(call.plan().status());
+      AI_RETURN_IF_ERROR(check_operands(*plan, call));
+    } else {
+      Result<std::shared_ptr<DirectPlan>> made = make(call);
+      AI_RETURN_IF_ERROR(made.status());
+      plan = std::move(made).value();
+      is_kept = is_kept && plans_.insert(key, plan);
+    }
+    recent.become(call, key, std::move(plan));
+    recent.is_kept = is_kept;
   }
   recent.clock = plans_.clock();
-  if (is_kept) recent.epoch = epoch;
   return {};
 }
 
@@ -182,7 +143,6 @@ Result<std::shared_ptr<DirectPlan>> DirectPath::make(const DirectCall& call) {
   AI_RETURN_IF_ERROR(plan.status());
   AI_RETURN_IF_ERROR(cuda::check_device(api_, call.device()));
   const cuda::CaptureModeGuard relaxed(api_);
-  reclaim(api_);
   Result<std::shared_ptr<DirectPlan>> made =
       DirectPlan::make(api_, call, *plan, *make_backend_(call.device()));
   AI_RETURN_IF_ERROR(made.status());
@@ -210,10 +170,19 @@ Status DirectPath::check_operands(const DirectPlan& plan, const DirectCall& call
   return {};
 }
 
+/// Makes the graph of a call that comes again and again.
+void DirectPath::make_replay(RecentCall& known, const DirectCall& call) const {
+  if (known.uses < kGraphFrom && ++known.uses < kGraphFrom) return;
+  if (!known.is_kept || !known.may_replay || !DirectReplay::has_room()) return;
+  known.replay = DirectReplay::make(api_, launch_, *known.plan, call);
+  known.may_replay = known.replay != nullptr;
+}
+
 Status DirectPath::run_eager(RecentCall& known, const DirectCall& call, Stream stream) {
+  if (known.replay == nullptr) make_replay(known, call);
+  if (known.replay != nullptr) return known.replay->launch(stream);
   const DirectRoad& road = known.plan->eager();
   if (road.scratch.bytes == 0) return enqueue_all(road, known.addresses, stream);
-  reclaim(api_);
   Result<StreamScratch::Lease> lease = scratch_.lease(call.device(), stream, road.scratch.bytes);
   if (!lease) return {lease.status().code(), "scratch: " + lease.status().message()};
   if (known.scratch != lease->data()) {
@@ -227,7 +196,6 @@ Status DirectPath::run_eager(RecentCall& known, const DirectCall& call, Stream s
 
 Status DirectPath::run_captured(DirectPlan& plan, const DirectCall& call, Stream stream) {
   const cuda::CaptureModeGuard relaxed(api_);
-  reclaim(api_);
   const Result<const DirectRoad*> road = plan.captured(api_, make_backend_);
   AI_RETURN_IF_ERROR(road.status());
   AddressMap addresses;
@@ -263,17 +231,20 @@ gemm::PlanCacheInfo DirectPath::info() const {
           .limit = plans_.limit(),
           .planned = planned_.load(std::memory_order_relaxed),
           .scratch_blocks = scratch.blocks,
-          .scratch_bytes = scratch.bytes};
+          .scratch_bytes = scratch.bytes,
+          .graphs = DirectReplay::count()};
 }
 
 void DirectPath::set_limit(std::size_t plans) {
   plans_.set_limit(plans);
   epoch_.store(++last_epoch, std::memory_order_relaxed);
+  RecentCalls::forget_here();
 }
 
 void DirectPath::clear() {
   plans_.clear();
   epoch_.store(++last_epoch, std::memory_order_relaxed);
+  RecentCalls::forget_here();
   scratch_.clear();
   reclaim(api_);
 }

@@ -57,6 +57,7 @@ struct PlanCacheInfo {
   std::uint64_t planned = 0;       ///< problems planned so far, kept or not
   std::size_t scratch_blocks = 0;  ///< streams with scratch
   std::size_t scratch_bytes = 0;   ///< device memory in them
+  std::size_t graphs = 0;          ///< calls that are launched as graphs, of all threads
 };
 [[nodiscard]] PlanCacheInfo plan_cache() noexcept;
 /// 1024 at first. 0: nothing is kept, every call plans.

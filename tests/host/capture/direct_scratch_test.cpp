@@ -57,7 +57,7 @@ TEST_CASE("B2: streams that come and go leave a bounded number of scratch blocks
   const Layer layer(f.fake, 2, 3, 4);
   for (int i = 0; i < 200; ++i) {
     const Stream stream = f.fake.make_stream();
-    REQUIRE(f.path.run(layer.call, stream).ok());
+    REQUIRE(f.path.run_first(layer.call, stream).ok());
     f.fake.destroy_stream(stream);
   }
   CHECK(f.path->info().scratch_blocks == StreamScratch::kMostBlocks);
@@ -84,14 +84,14 @@ TEST_CASE("not every use of scratch is marked by an event, and an unmarked one h
   f.path.scratch_only = true;
   const Layer layer(f.fake, 2, 3, 4);
   constexpr auto kUses = static_cast<int>(StreamScratch::kMarkEvery + 3);
-  for (int i = 0; i < kUses; ++i) REQUIRE(f.path.run(layer.call, f.stream).ok());
+  for (int i = 0; i < kUses; ++i) REQUIRE(f.path.run_first(layer.call, f.stream).ok());
   CHECK(f.fake.count("event_record") == static_cast<int>(StreamScratch::kAlwaysMarked) + 1);
   const std::size_t held = f.fake.pool_bytes();
   f.path->clear();
   CHECK(f.path->info().scratch_blocks == 1);
   CHECK(f.fake.pool_bytes() == held);
   f.fake.forget_calls();
-  CHECK(f.path.run(layer.call, f.stream).ok());
+  CHECK(f.path.run_first(layer.call, f.stream).ok());
   CHECK(f.fake.count("free_async") == 1);  // behind the work of the same stream
   CHECK(f.fake.count("stream_wait_event") == 0);
   CHECK(f.fake.pool_bytes() == held);
@@ -99,7 +99,7 @@ TEST_CASE("not every use of scratch is marked by an event, and an unmarked one h
   // A stream that is gone with an unmarked use keeps its block for good; others find room.
   for (int i = 0; i < 200; ++i) {
     const Stream stream = f.fake.make_stream();
-    REQUIRE(f.path.run(layer.call, stream).ok());
+    REQUIRE(f.path.run_first(layer.call, stream).ok());
     f.fake.destroy_stream(stream);
   }
   CHECK(f.path->info().scratch_blocks == StreamScratch::kMostBlocks);
@@ -112,7 +112,7 @@ TEST_CASE("with many streams every use is marked, so that there is always a bloc
   for (std::size_t i = 0; i < 2 * StreamScratch::kMostBlocks; ++i) {
     const Stream stream = f.fake.make_stream();
     for (std::uint64_t use = 0; use <= StreamScratch::kAlwaysMarked; ++use) {
-      REQUIRE(f.path.run(layer.call, stream).ok());
+      REQUIRE(f.path.run_first(layer.call, stream).ok());
     }
     f.fake.destroy_stream(stream);
   }

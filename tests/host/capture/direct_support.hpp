@@ -38,6 +38,11 @@ class Path {
   Status run(const GemmForward& call, Stream stream) {
     return path_->run(DirectCall(call), stream);
   }
+  /// The same as a call that this thread has not made before, so that no graph comes of it.
+  Status run_first(const GemmForward& call, Stream stream) {
+    path_->set_limit(path_->info().limit);
+    return run(call, stream);
+  }
   DirectPath* operator->() const { return path_.get(); }
   void destroy() { path_.reset(); }
 
