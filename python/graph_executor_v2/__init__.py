@@ -1,4 +1,9 @@
-"""Small networks of matrix products on the GPU or the host, with the lowest latency."""
+"""Small networks of matrix products with the lowest latency: validated, planned and captured once, then replayed.
+
+`Program` describes one, `capture` makes it an `Executable`, `Executable.launch` replays it; `mlp` builds the usual chain
+of layers. Products that are enqueued at once are in `graph_executor_v2.ops._ops_gemm`, torch's layers in
+`graph_executor_v2.torch`. Importing touches no GPU and needs neither NumPy nor torch.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +12,106 @@ import os as _os
 from ._loading import load_core as _load_core
 from ._loading import site_packages as _site_packages
 
-_load_core(__name__, _os.path.dirname(_os.path.abspath(__file__)))
+_load_core(__name__, _os.path.dirname(_os.path.abspath(__file__)))._set_site_packages(_site_packages())
 
-from . import _core  # noqa: E402
+from ._core import (  # noqa: E402
+    BF16,
+    CPU,
+    CUDA,
+    F16,
+    F32,
+    I8,
+    I32,
+    ActKind,
+    BoundOperand,
+    CaptureActive,
+    CaptureInvalidated,
+    ColMajor,
+    CudaError,
+    Device,
+    DeviceMismatch,
+    DType,
+    DtypeMismatch,
+    Executable,
+    GemmAttrs,
+    GemmError,
+    Invalid,
+    Layout,
+    LayoutMismatch,
+    MissingInput,
+    MissingOutput,
+    Node,
+    OutOfMemory,
+    Overlap,
+    Program,
+    RowMajor,
+    ShapeMismatch,
+    StatusCode,
+    StrideMismatch,
+    Target,
+    Tensor,
+    TensorDesc,
+    Tuning,
+    Unsupported,
+    __version__,
+    as_tensor,
+    capture,
+    make_tensor_1d,
+    make_tensor_2d,
+    target_available,
+    with_cuda,
+)
+from ._libraries import Library, libraries  # noqa: E402
+from ._mlp import MLP, mlp  # noqa: E402
 
-_core._set_site_packages(_site_packages())
-
-globals().update({name: getattr(_core, name) for name in dir(_core) if not name.startswith("_")})
-__version__ = _core.__version__
+__all__ = [
+    "BF16",
+    "CPU",
+    "CUDA",
+    "F16",
+    "F32",
+    "I8",
+    "I32",
+    "MLP",
+    "ActKind",
+    "BoundOperand",
+    "CaptureActive",
+    "CaptureInvalidated",
+    "ColMajor",
+    "CudaError",
+    "DType",
+    "Device",
+    "DeviceMismatch",
+    "DtypeMismatch",
+    "Executable",
+    "GemmAttrs",
+    "GemmError",
+    "Invalid",
+    "Layout",
+    "LayoutMismatch",
+    "Library",
+    "MissingInput",
+    "MissingOutput",
+    "Node",
+    "OutOfMemory",
+    "Overlap",
+    "Program",
+    "RowMajor",
+    "ShapeMismatch",
+    "StatusCode",
+    "StrideMismatch",
+    "Target",
+    "Tensor",
+    "TensorDesc",
+    "Tuning",
+    "Unsupported",
+    "__version__",
+    "as_tensor",
+    "capture",
+    "libraries",
+    "make_tensor_1d",
+    "make_tensor_2d",
+    "mlp",
+    "target_available",
+    "with_cuda",
+]

@@ -1,3 +1,51 @@
-from .. import _core
+"""The types that operations share: the same objects as in `_ops_gemm` and in the package."""
 
-globals().update({name: getattr(_core, name) for name in dir(_core) if not name.startswith("_")})
+from __future__ import annotations
+
+from .._core import (
+    BF16,
+    CPU,
+    CUDA,
+    F16,
+    F32,
+    I8,
+    I32,
+    ActKind,
+    ColMajor,
+    Device,
+    DType,
+    GemmAttrs,
+    GemmError,
+    Layout,
+    RowMajor,
+    StatusCode,
+    Tensor,
+    TensorDesc,
+    as_tensor,
+    make_tensor_1d,
+    make_tensor_2d,
+)
+
+__all__ = [
+    "BF16",
+    "CPU",
+    "CUDA",
+    "F16",
+    "F32",
+    "I8",
+    "I32",
+    "ActKind",
+    "ColMajor",
+    "DType",
+    "Device",
+    "GemmAttrs",
+    "GemmError",
+    "Layout",
+    "RowMajor",
+    "StatusCode",
+    "Tensor",
+    "TensorDesc",
+    "as_tensor",
+    "make_tensor_1d",
+    "make_tensor_2d",
+]

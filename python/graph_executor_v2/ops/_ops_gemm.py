@@ -1,3 +1,72 @@
-from .. import _core
+"""Matrix products on tensors that are there already: forward and backward, enqueued at once.
 
-globals().update({name: getattr(_core, name) for name in dir(_core) if not name.startswith("_")})
+Y = act(Z), Z = alpha * op(A) op(B) + beta * C + bias; its gradients; and what such a call keeps.
+"""
+
+from __future__ import annotations
+
+from .._core import (
+    BF16,
+    CPU,
+    CUDA,
+    F16,
+    F32,
+    I8,
+    I32,
+    ActKind,
+    ColMajor,
+    Device,
+    DType,
+    GemmAttrs,
+    GemmError,
+    Layout,
+    PlanCacheInfo,
+    RowMajor,
+    StatusCode,
+    Tensor,
+    TensorDesc,
+    as_tensor,
+    backward,
+    backward_ex,
+    clear_plan_cache,
+    forward,
+    forward_ex,
+    forward_numpy,
+    make_tensor_1d,
+    make_tensor_2d,
+    plan_cache,
+    set_plan_cache_limit,
+)
+
+__all__ = [
+    "BF16",
+    "CPU",
+    "CUDA",
+    "F16",
+    "F32",
+    "I8",
+    "I32",
+    "ActKind",
+    "ColMajor",
+    "DType",
+    "Device",
+    "GemmAttrs",
+    "GemmError",
+    "Layout",
+    "PlanCacheInfo",
+    "RowMajor",
+    "StatusCode",
+    "Tensor",
+    "TensorDesc",
+    "as_tensor",
+    "backward",
+    "backward_ex",
+    "clear_plan_cache",
+    "forward",
+    "forward_ex",
+    "forward_numpy",
+    "make_tensor_1d",
+    "make_tensor_2d",
+    "plan_cache",
+    "set_plan_cache_limit",
+]
