@@ -1,6 +1,7 @@
 #include "array.hpp"
 
 #include <algorithm>
+#include <string_view>
 
 #include "array_sources.hpp"
 #include "tensor.hpp"
@@ -55,8 +56,22 @@ nb::object attribute_of(nb::handle object, const char* name) {
   return value;
 }
 
+std::string type_name_of(nb::handle object) {
+  std::string name;
+  for (const char* part : {"__module__", "__qualname__"}) {
+    const nb::object value = nb::steal(PyObject_GetAttrString(object.type().ptr(), part));
+    const char* text = value.is_valid() && PyUnicode_Check(value.ptr()) != 0
+                           ? PyUnicode_AsUTF8(value.ptr())
+                           : nullptr;
+    PyErr_Clear();
+    if (text == nullptr || std::string_view(text) == "builtins") continue;
+    name += (name.empty() ? "" : ".") + std::string(text);
+  }
+  return name;
+}
+
 std::string described(nb::handle object, const char* operand) {
-  return std::string(operand) + " (" + nb::inst_name(object).c_str() + ")";
+  return std::string(operand) + " (" + type_name_of(object) + ")";
 }
 
 void refuse_because(nb::handle object, const char* operand) {

@@ -142,7 +142,7 @@ bool takes_stream(nb::handle object, const char* operand) {
   const dlpack::Device device{static_cast<std::int32_t>(type), 0};
   // JAX takes -1 for a stream's handle; without a stream it waits for the value itself.
   return device_of(device, operand) == ai::Device::CUDA &&
-         !std::string_view(nb::inst_name(object).c_str()).starts_with("jax");
+         !type_name_of(object).starts_with("jax");
 }
 
 nb::object capsule_from(nb::handle object, nb::handle function, const char* operand) {

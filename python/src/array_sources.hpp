@@ -21,6 +21,8 @@ namespace ge_python {
 /// The attribute, or a null object where there is none. Other errors are thrown.
 [[nodiscard]] nb::object attribute_of(nb::handle object, const char* name);
 
+/// "numpy.ndarray".
+[[nodiscard]] std::string type_name_of(nb::handle object);
 /// "A (numpy.ndarray)".
 [[nodiscard]] std::string described(nb::handle object, const char* operand);
 

@@ -21,9 +21,8 @@ std::uintptr_t pointer_of(nb::handle object, const char* name) {
   if (value != static_cast<unsigned long long>(-1) || !PyErr_Occurred()) return value;
   if (!PyErr_ExceptionMatches(PyExc_OverflowError)) throw nb::python_error();
   PyErr_Clear();
-  const std::string shown = nb::cast<std::string>(nb::repr(index));
-  raise(ai::StatusCode::Invalid,
-        std::string(name) + " is " + shown + ", expected an address of at most 64 bits");
+  raise(ai::StatusCode::Invalid, std::string(name) + " is " + nb::repr(index).c_str() +
+                                     ", expected an address of at most 64 bits");
 }
 
 }  // namespace ge_python

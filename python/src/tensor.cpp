@@ -1,5 +1,7 @@
 #include "tensor.hpp"
 
+#include <nanobind/stl/string.h>
+
 #include <string>
 
 #include "operand.hpp"
@@ -189,7 +191,7 @@ void bind_makers(nb::module_& module) {
                      "device: Device = Device.CUDA, device_index: int = 0, stride: int = 1) -> "
                      "Tensor"),
              "A vector of `count` elements at address `ptr`, `stride` elements apart.");
-  module.def("as_tensor", as_tensor, nb::arg("object"),
+  module.def("as_tensor", as_tensor, nb::arg("object").none(),
              nb::sig("def as_tensor(object: object) -> Tensor"),
              "The memory of an array (torch, CuPy, NumPy, DLPack, __cuda_array_interface__) as a "
              "Tensor that keeps it alive, without a copy: the same argument as the array itself, "

@@ -1,5 +1,7 @@
 #include "tensor_desc.hpp"
 
+#include <nanobind/stl/string.h>
+
 #include "ai/activation.hpp"
 #include "status.hpp"
 
@@ -122,9 +124,8 @@ void bind_desc(nb::module_& module) {
       .def_prop_ro(
           "stride", [](const ai::TensorDesc& desc) { return tuple_of(desc.stride); },
           nb::sig("def stride(self) -> tuple[int, ...]"), "Elements between neighbours.")
-      .def("__repr__", [](const ai::TensorDesc& desc) {
-        return nb::str(("TensorDesc(" + text_of(desc) + ")").c_str());
-      });
+      .def("__repr__",
+           [](const ai::TensorDesc& desc) { return "TensorDesc(" + text_of(desc) + ")"; });
 }
 
 }  // namespace ge_python
