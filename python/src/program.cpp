@@ -10,12 +10,12 @@
 
 #include "bindings.hpp"
 #include "call.hpp"
-#include "core/text.hpp"
 #include "gc.hpp"
 #include "operand.hpp"
 #include "python_step.hpp"
 #include "status.hpp"
 #include "tensor.hpp"
+#include "tensor_desc.hpp"
 
 namespace ge_python {
 namespace {
@@ -120,27 +120,14 @@ void copy(Program& self, nb::handle host, nb::handle device, bool in) {
   self.held.add(to.tensor.data, std::move(to.owner));
 }
 
-ai::Extents extents_of(nb::handle shape) {
-  if (PyIndex_Check(shape.ptr()) != 0) return {nb::cast<std::int64_t>(shape)};
-  if (!nb::isinstance<nb::list>(shape) && !nb::isinstance<nb::tuple>(shape)) {
-    throw nb::type_error((std::string("shape is of type ") + Py_TYPE(shape.ptr())->tp_name +
-                          ", expected an int or a sequence of ints")
-                             .c_str());
-  }
-  std::vector<std::int64_t> values;
-  for (const nb::handle value : shape) values.push_back(nb::cast<std::int64_t>(value));
-  switch (values.size()) {
-    case 1: return {values[0]};
-    case 2: return {values[0], values[1]};
-    default: break;
-  }
-  raise(ai::StatusCode::ShapeMismatch, "a temporary is of rank " + std::to_string(values.size()) +
-                                           ", expected (count,) or (rows, cols)");
+ai::Extents shape_of(nb::handle shape) {
+  if (PySequence_Check(shape.ptr()) != 0) return extents_of(shape, "shape");
+  return extents_of(nb::make_tuple(shape), "shape");
 }
 
 Tensor temporary(Program& self, nb::handle shape, ai::DType dtype, ai::Device device,
                  int device_index) {
-  const ai::TensorDesc desc{dtype, ai::Layout::RowMajor, extents_of(shape), {}};
+  const ai::TensorDesc desc{dtype, ai::Layout::RowMajor, shape_of(shape), {}};
   return {take(self.program.temporary(desc, device, device_index)), {}};
 }
 

@@ -1,0 +1,366 @@
+"""Program on the host: what it takes, what it refuses, and that a refusal changes nothing."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+
+import numpy as np
+import oracle
+import pytest
+
+import graph_executor_v2 as ge
+
+
+def zeros(*shape: int) -> np.ndarray:
+    return np.zeros(shape, np.float32)
+
+
+def ramp(*shape: int) -> np.ndarray:
+    return (np.arange(np.prod(shape), dtype=np.float32).reshape(shape) % 7) - 3
+
+
+class Array(np.ndarray):
+    """An array that can be watched: ndarray itself takes no weak references to views' owners apart."""
+
+
+def watched(*shape: int) -> np.ndarray:
+    return zeros(*shape).view(Array)
+
+
+def run(program: ge.Program) -> None:
+    ge.capture(program).launch()
+
+
+def test_an_empty_program_has_no_items_and_cannot_be_captured():
+    program = ge.Program()
+    assert len(program) == 0
+    assert repr(program) == "<Program of 0 items, 0 temporaries>"
+    with pytest.raises(ge.Invalid, match="empty"):
+        ge.capture(program)
+
+
+def test_forward_computes_with_keywords_as_with_attrs():
+    a, b, bias, c = ramp(4, 3), ramp(3, 5), ramp(5), ramp(4, 5)
+    one, other, z = zeros(4, 5), zeros(4, 5), zeros(4, 5)
+    program = ge.Program()
+    program.forward(a, b, bias, one, C=c, Z=z, act="leaky_relu", leaky_slope=0.5, alpha=2, beta=-1)
+    program.forward(
+        a, b, bias, other, ge.GemmAttrs(act="leaky_relu", leaky_slope=0.5, alpha=2.0, beta=-1.0), C=c
+    )
+    run(program)
+    expected_z, expected_y = oracle.forward(a, b, bias, c, act_kind="leaky_relu", slope=0.5, alpha=2, beta=-1)
+    oracle.check("Z", z, expected_z)
+    oracle.check("Y", one, expected_y)
+    np.testing.assert_array_equal(one, other)
+    assert len(program) == 2
+    assert "2 items on CPU" in repr(program)
+
+
+def test_transposed_views_and_flags_mean_the_same():
+    a, b = ramp(4, 3), ramp(3, 5)
+    ys = [zeros(4, 5) for _ in range(4)]
+    stored_a, stored_b = np.ascontiguousarray(a.T), np.ascontiguousarray(b.T)
+    program = ge.Program()
+    program.forward(stored_a.T, stored_b.T, None, ys[0])
+    program.forward(stored_a, stored_b, None, ys[1], trans_a=True, trans_b=True)
+    program.forward(a.T, b.T, None, ys[2], trans_a=True, trans_b=True)
+    program.forward(a, b, None, ys[3])
+    run(program)
+    for y in ys:
+        np.testing.assert_array_equal(y, a @ b)
+
+
+def test_backward_computes_and_adds_where_accumulate_says_so():
+    a, b, gy, z = ramp(4, 3), ramp(3, 5), ramp(4, 5), ramp(4, 5)
+    ga, gb, gbias = ramp(4, 3), ramp(3, 5), ramp(5)
+    old = {"gA": ga.copy(), "gBias": gbias.copy()}
+    program = ge.Program()
+    program.backward(a, b, None, gy, z, ga, gb, None, gbias, act="silu", accumulate=("gA", "gBias"))
+    run(program)
+    expected = oracle.backward(a, b, gy, z, act_kind="silu", bias_shape=(5,), old=old)
+    for name, got in (("gA", ga), ("gB", gb), ("gBias", gbias)):
+        oracle.check(name, got, expected[name])
+
+
+def test_a_c_gradient_needs_c_but_does_not_read_it():
+    a, b, gy, gc_ = ramp(2, 3), ramp(3, 4), ramp(2, 4), zeros(2, 4)
+    c = np.full((2, 4), np.nan, np.float32)
+    program = ge.Program()
+    program.backward(a, b, c, gy, None, gC=gc_, beta=0.5)
+    run(program)
+    np.testing.assert_array_equal(gc_, 0.5 * gy)
+
+
+def forward(program: ge.Program, **changes: object) -> None:
+    operands = dict(A=zeros(4, 3), B=zeros(3, 5), bias=None, Y=zeros(4, 5)) | changes
+    program.forward(**operands)
+
+
+read_only = zeros(4, 5)
+read_only.setflags(write=False)
+
+
+@pytest.mark.parametrize(
+    ("error", "text", "changes"),
+    [
+        (ge.MissingInput, "A", {"A": None}),
+        (ge.MissingInput, "B", {"B": None}),
+        (ge.MissingOutput, "Y", {"Y": None}),
+        (ge.ShapeMismatch, "B is", {"B": zeros(4, 5)}),
+        (ge.ShapeMismatch, "bias", {"bias": zeros(3)}),
+        (ge.ShapeMismatch, "Z", {"Z": zeros(4, 6)}),
+        (ge.ShapeMismatch, "A", {"A": zeros(2, 2, 3)}),
+        (ge.DtypeMismatch, "A is float64", {"A": np.zeros((4, 3))}),
+        (ge.DtypeMismatch, "B", {"B": np.zeros((3, 5), np.int32)}),
+        (ge.StrideMismatch, "Y", {"Y": zeros(4, 10)[:, ::2]}),
+        (ge.Invalid, "Y is read-only", {"Y": read_only}),
+        (ge.Invalid, "leaky_slope", {"act": "leaky_relu", "leaky_slope": float("nan")}),
+        (ge.Invalid, "alpha", {"alpha": float("inf")}),
+        (ge.Invalid, "relu7", {"act": "relu7"}),
+        (TypeError, r"A \(str\)", {"A": "A"}),
+        (TypeError, "not both", {"attrs": ge.GemmAttrs(), "act": "relu"}),
+        (TypeError, "not both", {"attrs": ge.GemmAttrs(), "trans_a": False}),
+        (TypeError, "incompatible", {"attrs": "relu"}),
+        (TypeError, "incompatible", {"alpha": "2"}),
+    ],
+)
+def test_what_forward_refuses_changes_nothing(error, text, changes):
+    program = ge.Program()
+    forward(program)
+    with pytest.raises(error, match=text):
+        forward(program, **changes)
+    assert len(program) == 1
+    run(program)
+
+
+def test_an_output_that_overlaps_an_input_is_named():
+    memory = zeros(8, 8)
+    with pytest.raises(ge.Overlap, match="Y"):
+        ge.Program().forward(memory[:4, :4], zeros(4, 4), None, memory[2:6, :4])
+
+
+@pytest.mark.parametrize(
+    ("error", "text", "changes"),
+    [
+        (ge.MissingOutput, "gradient|gA", {"gA": None}),
+        (ge.MissingInput, "Z", {"act": "relu"}),
+        (ge.MissingOutput, "gB", {"accumulate": ["gB"]}),
+        (ge.Invalid, "gZ", {"accumulate": "gZ"}),
+        (TypeError, "accumulate", {"accumulate": [1]}),
+        (ge.ShapeMismatch, "gA", {"gA": zeros(3, 4)}),
+        (TypeError, "not both", {"attrs": ge.GemmAttrs(), "beta": 0.0}),
+    ],
+)
+def test_what_backward_refuses_changes_nothing(error, text, changes):
+    program = ge.Program()
+    operands = dict(A=zeros(4, 3), B=zeros(3, 5), C=None, gY=zeros(4, 5), Z=None, gA=zeros(4, 3)) | changes
+    with pytest.raises(error, match=text):
+        program.backward(**operands)
+    assert len(program) == 0
+
+
+def test_a_chain_over_temporaries_equals_numpy():
+    x, w1, w2, y = ramp(4, 3), ramp(3, 6), ramp(6, 2), zeros(4, 2)
+    program = ge.Program()
+    h = program.temporary((4, 6), device=ge.CPU)
+    program.forward(x, w1, None, h, act="relu")
+    program.forward(h, w2, None, y)
+    run(program)
+    np.testing.assert_array_equal(y, np.maximum(x @ w1, 0) @ w2)
+
+
+def test_temporaries_are_described():
+    program = ge.Program()
+    matrix = program.temporary((2, 3), ge.F32, ge.CPU)
+    vector = program.temporary(5, device=ge.CPU)
+    elsewhere = program.temporary([7], dtype=ge.I32)
+    assert (matrix.shape, matrix.stride, matrix.device) == ((2, 3), (3, 1), ge.CPU)
+    assert (vector.shape, vector.stride) == ((5,), (1,))
+    assert (elsewhere.dtype, elsewhere.device, elsewhere.device_index) == (ge.I32, ge.CUDA, 0)
+    assert "3 temporaries" in repr(program)
+
+
+def test_a_temporary_has_no_memory_to_look_at():
+    temporary = ge.Program().temporary((2, 3), device=ge.CPU)
+    for look in (lambda: temporary.numpy(), lambda: np.from_dlpack(temporary), lambda: np.asarray(temporary)):
+        with pytest.raises((ge.Invalid, BufferError, AttributeError, TypeError)):
+            look()
+
+
+@pytest.mark.parametrize(
+    ("error", "shape"),
+    [
+        (ge.ShapeMismatch, ()),
+        (ge.ShapeMismatch, (1, 2, 3)),
+        (ge.ShapeMismatch, (1, 2, 3, 4, 5)),
+        (ge.Invalid, (2, -1)),
+        (TypeError, "23"),
+        (TypeError, 2.5),
+        (TypeError, (2.5, 1)),
+        (ge.Invalid, (1 << 63, 1)),
+    ],
+)
+def test_bad_shapes_of_temporaries_are_refused(error, shape):
+    with pytest.raises(error):
+        ge.Program().temporary(shape, device=ge.CPU)
+
+
+def test_a_temporary_must_be_written_before_it_is_read_and_stay_in_its_program():
+    program = ge.Program()
+    h = program.temporary((4, 3), device=ge.CPU)
+    with pytest.raises(ge.Invalid, match="written"):
+        program.forward(h, zeros(3, 5), None, zeros(4, 5))
+    with pytest.raises(ge.Invalid, match="temporary of this program"):
+        ge.Program().forward(zeros(4, 3), zeros(3, 3), None, h)
+    assert len(program) == 0
+
+
+def test_a_programs_device_is_that_of_its_first_item():
+    program = ge.Program()
+    forward(program)
+    on_gpu = program.temporary((4, 3))
+    with pytest.raises(ge.DeviceMismatch, match="CUDA"):
+        program.step("step", [], [on_gpu], lambda stream, reads, writes: None)
+
+
+def test_steps_run_in_order_with_views_of_their_operands():
+    x, y, log = ramp(2, 3), zeros(2, 3), []
+    counts = np.zeros(4, np.int64).astype(np.int32)
+
+    def double(stream, reads, writes):
+        log.append(("double", stream, len(reads), len(writes)))
+        writes[0].numpy()[:] = 2 * reads[0].numpy()
+
+    def add_one(stream, reads, writes):
+        log.append(("add_one", stream, len(reads), len(writes)))
+        assert writes[0].shape == (2, 3)
+        writes[0].numpy()[:] += 1
+        writes[1].numpy()[:] += 5
+
+    program = ge.Program()
+    h = program.temporary((2, 3), device=ge.CPU)
+    program.step("double", [x], [h], double)
+    program.step("add one", [h], (h, counts), add_one)
+    program.forward(h, np.eye(3, dtype=np.float32), None, y)
+    executable = ge.capture(program)
+    assert log == []
+    executable.launch()
+    executable.launch(12345)
+    np.testing.assert_array_equal(y, 2 * x + 1)
+    np.testing.assert_array_equal(counts, 10)
+    assert log == [("double", 0, 1, 1), ("add_one", 0, 1, 2)] * 2
+
+
+@pytest.mark.parametrize("result", [None, 7, "text"])
+def test_what_a_step_returns_is_ignored(result):
+    program = ge.Program()
+    program.step("step", [], [zeros(1)], lambda stream, reads, writes: result)
+    run(program)
+
+
+def step(program: ge.Program, **changes: object) -> None:
+    arguments = dict(name="step", reads=[zeros(1)], writes=[], fn=lambda stream, reads, writes: None)
+    program.step(**(arguments | changes))
+
+
+@pytest.mark.parametrize(
+    ("error", "text", "changes"),
+    [
+        (ge.Invalid, "name", {"name": ""}),
+        (ge.Invalid, "reads and writes nothing", {"reads": []}),
+        (TypeError, "fn is of type int", {"fn": 3}),
+        (TypeError, "reads is of type", {"reads": zeros(2, 2)}),
+        (TypeError, "writes is of type", {"writes": zeros(2, 2)}),
+        (TypeError, r"reads\[1\]", {"reads": [zeros(1), "x"]}),
+        (ge.DtypeMismatch, r"writes\[0\] is float64", {"writes": [np.zeros(2)]}),
+        (ge.Invalid, r"writes\[0\] is read-only", {"writes": [read_only]}),
+    ],
+)
+def test_what_step_refuses_changes_nothing(error, text, changes):
+    program = ge.Program()
+    step(program)
+    with pytest.raises(error, match=text):
+        step(program, **changes)
+    assert len(program) == 1
+
+
+def test_copies_move_values_at_each_launch():
+    host_in, x, y, host_out = (zeros(2, 3) for _ in range(4))
+    program = ge.Program()
+    program.copy_in(host_in, x)
+    program.forward(x, np.eye(3, dtype=np.float32), None, y)
+    program.copy_out(device=y, host=host_out)
+    executable = ge.capture(program)
+    for value in (1, 2):
+        host_in[:] = value
+        executable.launch()
+        executable.wait()
+        np.testing.assert_array_equal(host_out, value)
+
+
+@pytest.mark.parametrize(
+    ("error", "host", "device"),
+    [
+        (ge.ShapeMismatch, zeros(2, 3), zeros(3, 2)),
+        (ge.DtypeMismatch, zeros(2, 3), np.zeros((2, 3), np.int32)),
+        (ge.Invalid, zeros(4, 5), read_only),
+        (TypeError, "host", zeros(2, 3)),
+        (TypeError, zeros(2, 3), None),
+    ],
+)
+def test_what_copies_refuse_changes_nothing(error, host, device):
+    program = ge.Program()
+    with pytest.raises(error):
+        program.copy_in(host, device)
+    assert len(program) == 0
+
+
+def test_overlapping_copies_are_refused():
+    memory = zeros(4, 4)
+    with pytest.raises(ge.Overlap):
+        ge.Program().copy_out(memory[:2], memory[1:3])
+
+
+def test_operands_are_held_by_the_program_and_those_refused_are_not():
+    program = ge.Program()
+    a, b, y = watched(4, 3), watched(3, 5), watched(4, 5)
+    alive = [weakref.ref(array) for array in (a, b, y)]
+    program.forward(a, b, None, y)
+    refused = watched(7, 7)
+    gone = weakref.ref(refused)
+    with pytest.raises(ge.ShapeMismatch):
+        program.forward(refused, b, None, y)
+    del a, b, y, refused
+    gc.collect()
+    assert gone() is None
+    assert all(array() is not None for array in alive)
+    del program
+    gc.collect()
+    assert all(array() is None for array in alive)
+
+
+def test_step_functions_are_held_and_let_go():
+    def fn(stream, reads, writes):
+        pass
+
+    held = weakref.ref(fn)
+    program = ge.Program()
+    program.step("step", [zeros(1)], [], fn)
+    del fn
+    assert held() is not None
+    del program
+    assert held() is None
+
+
+def test_a_program_may_be_added_to_after_a_capture():
+    x, y, z = ramp(2, 2), zeros(2, 2), zeros(2, 2)
+    program = ge.Program()
+    program.forward(x, x, None, y)
+    first = ge.capture(program)
+    program.forward(y, x, None, z)
+    second = ge.capture(program)
+    first.launch()
+    np.testing.assert_array_equal(z, 0)
+    second.launch()
+    np.testing.assert_array_equal(z, x @ x @ x)
