@@ -256,7 +256,7 @@ void bind_program(nb::module_& module) {
       .def("temporary", &temporary, "shape"_a, "dtype"_a = ai::DType::F32,
            "device"_a = ai::Device::CUDA, "device_index"_a = 0,
            nb::sig("def temporary(self, shape: int | typing.Sequence[int], "
-                   "dtype: DType = DType.F32, device: Device = Device.CUDA, "
+                   "dtype: DType = F32, device: Device = CUDA, "
                    "device_index: int = 0) -> Tensor"),
            kTemporaryDoc)
       .def(

@@ -103,7 +103,7 @@ void bind_type(nb::module_& module) {
           },
           nb::arg("data"), nb::arg("desc"), nb::arg("device") = ai::Device::CUDA,
           nb::arg("device_index") = 0, nb::arg("owner") = nb::none(),
-          nb::sig("def __init__(self, data: int, desc: TensorDesc, device: Device = Device.CUDA, "
+          nb::sig("def __init__(self, data: int, desc: TensorDesc, device: Device = CUDA, "
                   "device_index: int = 0, owner: object | None = None) -> None"),
           "The memory at address `data`, which `owner` (if any) keeps alive.")
       .def_prop_ro(
@@ -179,7 +179,7 @@ void bind_makers(nb::module_& module) {
              nb::arg("dtype") = ai::DType::F32, nb::arg("device") = ai::Device::CUDA,
              nb::arg("device_index") = 0, nb::arg("ld") = 0,
              nb::sig("def make_tensor_2d(ptr: int, shape: collections.abc.Sequence[int], "
-                     "dtype: DType = DType.F32, device: Device = Device.CUDA, "
+                     "dtype: DType = F32, device: Device = CUDA, "
                      "device_index: int = 0, ld: int = 0) -> Tensor"),
              "A row-major matrix of `shape` = (rows, columns) at address `ptr`, row r starting at "
              "element r * ld; ld = 0 means columns. The memory is the caller's to keep alive. "
@@ -187,8 +187,8 @@ void bind_makers(nb::module_& module) {
   module.def("make_tensor_1d", make_tensor_1d, nb::arg("ptr"), nb::arg("count"),
              nb::arg("dtype") = ai::DType::F32, nb::arg("device") = ai::Device::CUDA,
              nb::arg("device_index") = 0, nb::arg("stride") = 1,
-             nb::sig("def make_tensor_1d(ptr: int, count: int, dtype: DType = DType.F32, "
-                     "device: Device = Device.CUDA, device_index: int = 0, stride: int = 1) -> "
+             nb::sig("def make_tensor_1d(ptr: int, count: int, dtype: DType = F32, "
+                     "device: Device = CUDA, device_index: int = 0, stride: int = 1) -> "
                      "Tensor"),
              "A vector of `count` elements at address `ptr`, `stride` elements apart.");
   module.def("as_tensor", as_tensor, nb::arg("object").none(),

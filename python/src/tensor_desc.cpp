@@ -112,7 +112,7 @@ void bind_desc(nb::module_& module) {
           },
           nb::arg("dtype") = ai::DType::F32, nb::arg("layout") = ai::Layout::RowMajor,
           nb::arg("shape") = nb::make_tuple(), nb::arg("stride") = nb::none(),
-          nb::sig("def __init__(self, dtype: DType = DType.F32, layout: Layout = Layout.RowMajor, "
+          nb::sig("def __init__(self, dtype: DType = F32, layout: Layout = RowMajor, "
                   "shape: collections.abc.Sequence[int] = (), "
                   "stride: collections.abc.Sequence[int] | None = None) -> None"),
           "At most four extents; without `stride` the elements lie next to each other.")
