@@ -36,7 +36,7 @@ ai::ActKind activation_of(nb::handle object) {
   if (object.is_none()) return ai::ActKind::None;
   if (!PyUnicode_Check(object.ptr())) {
     ai::ActKind kind{};
-    if (nb::try_cast(object, kind)) return kind;
+    if (nb::try_cast(object, kind, false)) return kind;  // an int is no ActKind
     throw nb::type_error((std::string("act is of type ") + nb::inst_name(object).c_str() +
                           ", expected an ActKind, its name or None")
                              .c_str());

@@ -122,11 +122,11 @@ void bind_numpy(nb::module_& module) {
       "forward_numpy", &forward_numpy, "A"_a.none(), "B"_a.none(), "bias"_a.none() = nb::none(),
       "act"_a.none() = "none", nb::kw_only(), "trans_a"_a = false, "trans_b"_a = false,
       "leaky_slope"_a = 0.01F, "C"_a.none() = nb::none(), "alpha"_a = 1.0F, "beta"_a = 0.0F,
-      "device"_a = ai::Device::CUDA, "device_index"_a = 0, "return_z"_a = false,
+      "device"_a.noconvert() = ai::Device::CUDA, "device_index"_a = 0, "return_z"_a = false,
       nb::sig("def forward_numpy(A: object, B: object, bias: object | None = None, "
               "act: ActKind | str | None = \"none\", *, trans_a: bool = False, "
               "trans_b: bool = False, leaky_slope: float = 0.01, C: object | None = None, "
-              "alpha: float = 1.0, beta: float = 0.0, device: Device = Device.CUDA, "
+              "alpha: float = 1.0, beta: float = 0.0, device: Device = CUDA, "
               "device_index: int = 0, return_z: bool = False) -> typing.Any"),
       "Y = act(Z), Z = alpha * op(A) op(B) + beta * C + bias over NumPy arrays: the convenient, "
       "slow\n"

@@ -34,7 +34,9 @@ class Case:
     k: int = 9
     act: str = "none"
     bias: str = "N"  # "", "N", "1N", "M1", "1", "11"
-    a: str = "rows"  # "flag": stored [K,M] with trans_a; "view": a transposed view; "both"; "wide": a column slice
+    a: str = (
+        "rows"  # "flag": stored [K,M] with trans_a; "view": a transposed view; "both"; "wide": a column slice
+    )
     b: str = "rows"
     slope: float = 0.01
     alpha: float = 1.0
@@ -43,10 +45,18 @@ class Case:
     accumulate: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        parts = [f"{self.m}x{self.n}x{self.k}", self.act, f"bias={self.bias or None}", f"A-{self.a}", f"B-{self.b}"]
+        parts = [
+            f"{self.m}x{self.n}x{self.k}",
+            self.act,
+            f"bias={self.bias or None}",
+            f"A-{self.a}",
+            f"B-{self.b}",
+        ]
         if self.beta != 0 or self.alpha != 1:
             parts.append(f"alpha={self.alpha:g},beta={self.beta:g}")
-        parts += [",".join(self.gradients)] * bool(self.gradients) + ["+".join(self.accumulate)] * bool(self.accumulate)
+        parts += [",".join(self.gradients)] * bool(self.gradients) + ["+".join(self.accumulate)] * bool(
+            self.accumulate
+        )
         return " ".join(parts)
 
     @property
@@ -76,7 +86,6 @@ def forward_cases() -> Iterator[Case]:
 
 
 def backward_cases() -> Iterator[Case]:
-    every = Case(act="gelu", beta=0.5)
     for count in range(1, 5):
         for subset in itertools.combinations(GRADIENTS, count):
             yield Case(act="gelu", beta=0.5, gradients=subset)
@@ -87,7 +96,7 @@ def backward_cases() -> Iterator[Case]:
     for a, b in itertools.product(("rows", "flag", "view", "both", "wide"), repeat=2):
         yield Case(a=a, b=b, act="tanh", gradients=("gA", "gB"))
     for subset in (("gA",), ("gB", "gBias"), GRADIENTS):
-        yield Case(every.m, every.n, every.k, act="gelu", beta=0.5, gradients=GRADIENTS, accumulate=subset)
+        yield Case(act="gelu", beta=0.5, gradients=GRADIENTS, accumulate=subset)
     yield Case(16, 64, 64, act="relu", gradients=("gA", "gB", "gBias"))
     yield Case(33, 65, 130, act="silu", a="view", b="flag", alpha=-2.0, gradients=("gA", "gB", "gBias"))
     for extents in ((0, 7, 9), (5, 0, 9), (5, 7, 0)):
@@ -170,8 +179,18 @@ def make_forward(place: Place, case: Case) -> Made:
 
 def make_backward(place: Place, case: Case) -> Made:
     random = _random(case)
-    a, b, gy, z = random(case.m, case.k), random(case.k, case.n), random(case.m, case.n), random(case.m, case.n)
-    shapes = {"gA": (case.m, case.k), "gB": (case.k, case.n), "gC": (case.m, case.n), "gBias": case.bias_shape}
+    a, b, gy, z = (
+        random(case.m, case.k),
+        random(case.k, case.n),
+        random(case.m, case.n),
+        random(case.m, case.n),
+    )
+    shapes = {
+        "gA": (case.m, case.k),
+        "gB": (case.k, case.n),
+        "gC": (case.m, case.n),
+        "gBias": case.bias_shape,
+    }
     old = {name: random(*shapes[name]) for name in case.accumulate}
     arguments = {
         "A": stored(place, case.a, a).given,
@@ -198,7 +217,14 @@ def make_backward(place: Place, case: Case) -> Made:
 def run_forward_ex(made: Made, wrap: Callable[[Any], Any] = lambda given: given, stream: Any = None) -> None:
     given = {name: value if value is None else wrap(value) for name, value in made.arguments.items()}
     gemm.forward_ex(
-        given["A"], given["B"], given["bias"], given["Y"], Z=given["Z"], C=given["C"], stream=stream, **made.attrs
+        given["A"],
+        given["B"],
+        given["bias"],
+        given["Y"],
+        Z=given["Z"],
+        C=given["C"],
+        stream=stream,
+        **made.attrs,
     )
 
 

@@ -1,7 +1,7 @@
 """Forward and backward in f64, written from the formulas alone, with the tolerance of each element.
 
-A f32 sum of L terms strays from the exact one by about sqrt(L) roundings: (2 sqrt(L) + 8) * 2^-24 * sum |terms|.
-Activations add what a good f32 evaluation of them may be off.
+A f32 sum of L terms strays from the exact one by about sqrt(L) roundings, so that it may be off by
+(2 sqrt(L) + 8) * 2^-24 * sum |terms|. Activations add what a good f32 evaluation of them may be off.
 """
 
 from __future__ import annotations
@@ -134,7 +134,9 @@ def _rounding(length: int) -> float:
     return (2 * math.sqrt(length) + 8) * EPS
 
 
-def forward(a, b, bias=None, c=None, *, act_kind="none", slope=0.01, alpha=1.0, beta=0.0) -> tuple[Expected, Expected]:
+def forward(
+    a, b, bias=None, c=None, *, act_kind="none", slope=0.01, alpha=1.0, beta=0.0
+) -> tuple[Expected, Expected]:
     """(Z, Y) of op(A) `a` [M,K] and op(B) `b` [K,N]; `bias` broadcasts over [M,N]."""
     a, b = np.asarray(a, np.float64), np.asarray(b, np.float64)
     z = alpha * (a @ b)
@@ -151,7 +153,7 @@ def forward(a, b, bias=None, c=None, *, act_kind="none", slope=0.01, alpha=1.0, 
 def backward(
     a, b, gy, z=None, *, act_kind="none", slope=0.01, alpha=1.0, beta=0.0, bias_shape=None, old=None
 ) -> dict[str, Expected]:
-    """gA (as op(A) lies), gB (as op(B) lies), gC and, for `bias_shape`, gBias. `old`: what gradients add to."""
+    """gA and gB as op(A) and op(B) lie, gC and, for `bias_shape`, gBias. `old`: what gradients add to."""
     a, b, gy = (np.asarray(x, np.float64) for x in (a, b, gy))
     z = np.zeros_like(gy) if z is None else np.asarray(z, np.float64)
     gz = gy * act_slope(act_kind, z, slope)

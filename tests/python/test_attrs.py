@@ -28,8 +28,8 @@ def test_the_defaults_are_a_plain_product() -> None:
 
 def test_every_field_is_a_keyword_and_may_be_changed() -> None:
     other = dict(
-        trans_a=True, trans_b=True, with_bias=True, save_z=True, act=ge.ActKind.GELU, leaky_slope=0.5, alpha=-2.0,
-        beta=3.0,
+        trans_a=True, trans_b=True, with_bias=True, save_z=True, act=ge.ActKind.GELU, leaky_slope=0.5,
+        alpha=-2.0, beta=3.0,
     )  # fmt: skip
     attrs = ge.GemmAttrs(**other)
     for name, value in other.items():
@@ -47,8 +47,9 @@ def test_positional_arguments_stand_in_the_documented_order() -> None:
 
 @pytest.mark.parametrize(
     "name, kind",
-    [("relu", "ReLU"), ("RELU", "ReLU"), ("leaky_relu", "LeakyReLU"), ("LeakyReLU", "LeakyReLU"), ("none", "None_"),
-     ("gelu", "GELU"), ("gelu_tanh", "GELUTanh"), ("GELUTanh", "GELUTanh"), ("elu", "ELU"), ("silu", "SiLU"),
+    [("relu", "ReLU"), ("RELU", "ReLU"), ("leaky_relu", "LeakyReLU"), ("LeakyReLU", "LeakyReLU"),
+     ("none", "None_"), ("gelu", "GELU"), ("gelu_tanh", "GELUTanh"), ("GELUTanh", "GELUTanh"),
+     ("elu", "ELU"), ("silu", "SiLU"),
      ("sigmoid", "Sigmoid"), ("tanh", "Tanh")],
 )  # fmt: skip
 def test_an_activation_has_a_name(name: str, kind: str) -> None:

@@ -1,8 +1,7 @@
-"""The direct path without a GPU: every error by operand and class, and the host path against the oracle."""
+"""The direct path: every error by operand and class, without a GPU and over fake pointers."""
 
 from __future__ import annotations
 
-import ctypes
 import inspect
 from collections.abc import Callable
 from typing import Any
@@ -10,7 +9,6 @@ from typing import Any
 import calls
 import numpy as np
 import pytest
-from calls import HOST, Case
 
 import graph_executor_v2 as ge
 from graph_executor_v2.ops import _ops_gemm as gemm
@@ -38,8 +36,8 @@ def forward(act: Any = "relu", **changed: Any) -> None:
     attrs = {name: changed.pop(name) for name in list(changed) if name not in operands}
     operands |= changed
     gemm.forward_ex(
-        operands["A"], operands["B"], operands["bias"], operands["Y"], Z=operands["Z"], C=operands["C"], act=act,
-        **attrs,
+        operands["A"], operands["B"], operands["bias"], operands["Y"], Z=operands["Z"], C=operands["C"],
+        act=act, **attrs,
     )  # fmt: skip
 
 
@@ -75,12 +73,12 @@ ERRORS: list[tuple[str, Callable[..., None], dict[str, Any], str]] = [
     ("DtypeMismatch", forward, {"bias": fake_bias(dtype=ge.DType.I32)}, "bias is I32, expected F32"),
     ("DtypeMismatch", forward, {"Y": np.zeros((M, N))}, "Y is float64, expected float32"),
     ("DtypeMismatch", backward, {"gY": fake("gY", dtype=ge.DType.BF16)}, "gY is BF16, expected F32"),
-    ("LayoutMismatch", backward, {"gA": columns("gA", inner=M)}, "gA has strides [1,4], expected a stride of 1 along "
-     "its rows, as A has ([8,1])"),
-    ("LayoutMismatch", backward, {"A": columns("A", inner=M)}, "gA has strides [8,1], expected a stride of 1 along "
-     "its columns, as A has ([1,4])"),
-    ("LayoutMismatch", backward, {"B": columns("B", inner=K)}, "gB has strides [6,1], expected a stride of 1 along "
-     "its columns, as B has ([1,8])"),
+    ("LayoutMismatch", backward, {"gA": columns("gA", inner=M)}, "gA has strides [1,4], expected a "
+     "stride of 1 along its rows, as A has ([8,1])"),
+    ("LayoutMismatch", backward, {"A": columns("A", inner=M)}, "gA has strides [8,1], expected a "
+     "stride of 1 along its columns, as A has ([1,4])"),
+    ("LayoutMismatch", backward, {"B": columns("B", inner=K)}, "gB has strides [6,1], expected a "
+     "stride of 1 along its columns, as B has ([1,8])"),
     ("StrideMismatch", forward, {"A": columns("A", outer=9, inner=2)}, "A has strides [9,2]"),
     ("StrideMismatch", forward, {"Y": columns("Y")}, "Y has strides [1,100]"),
     ("StrideMismatch", forward, {"B": fake("B", ld=N - 1)}, "B has leading dimension 5, expected at least 6"),
@@ -93,7 +91,8 @@ ERRORS: list[tuple[str, Callable[..., None], dict[str, Any], str]] = [
     ("ShapeMismatch", forward, {"bias": fake_bias(count=5)}, "bias is [5], expected [1], [6], [4]"),
     ("ShapeMismatch", forward, {"A": fake_bias("A")}, "A is [6] of rank 1, expected rank 2"),
     ("ShapeMismatch", backward, {"gB": fake("gB", (N, K))}, "gB is [6,8], expected [8,6]"),
-    ("ShapeMismatch", backward, {"A": columns("A", inner=M), "gA": fake("gA", (K, M))}, "gA is [8,4], expected [4,8]"),
+    ("ShapeMismatch", backward, {"A": columns("A", inner=M), "gA": fake("gA", (K, M))},
+     "gA is [8,4], expected [4,8]"),
     ("MissingInput", forward, {"A": None}, "A is not given"),
     ("MissingInput", forward, {"B": None}, "B is not given"),
     ("MissingInput", forward, {"bias": None, "with_bias": True}, "bias is not given"),
@@ -104,8 +103,8 @@ ERRORS: list[tuple[str, Callable[..., None], dict[str, Any], str]] = [
     ("MissingOutput", forward, {"Y": None}, "Y is not given"),
     ("MissingOutput", forward, {"Z": None, "save_z": True}, "Z is not given"),
     ("MissingOutput", backward, dict.fromkeys(calls.GRADIENTS), "no gradient is given"),
-    ("MissingOutput", backward, {"gB": None, "accumulate": ("gA", "gB")}, "gB is not given, expected it because "
-     "accumulate names it"),
+    ("MissingOutput", backward, {"gB": None, "accumulate": ("gA", "gB")},
+     "gB is not given, expected it because accumulate names it"),
     ("Overlap", forward, {"Y": fake("Y", at=PLACES["A"])}, "Y overlaps A"),
     ("Overlap", forward, {"Z": fake("Z", at=PLACES["Y"] + 4)}, "Z overlaps Y"),
     ("Overlap", backward, {"gB": fake("gB", at=PLACES["gA"])}, "gB overlaps gA"),
@@ -123,7 +122,9 @@ ERRORS: list[tuple[str, Callable[..., None], dict[str, Any], str]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("code, call, changed, text", ERRORS, ids=[f"{e[0]}-{e[1].__name__}-{e[3][:24]}" for e in ERRORS])
+@pytest.mark.parametrize(
+    "code, call, changed, text", ERRORS, ids=[f"{e[0]}-{e[1].__name__}-{e[3][:24]}" for e in ERRORS]
+)
 def test_an_error_names_its_code_and_the_operand(
     code: str, call: Callable[..., None], changed: dict[str, Any], text: str
 ) -> None:
@@ -165,7 +166,9 @@ def test_a_call_without_a_gpu_says_why() -> None:
 
 
 @pytest.mark.parametrize("name", ["A", "B", "bias", "Y", "Z", "C"])
-@pytest.mark.parametrize("wrong", [7, "text", [[1.0]], object(), gemm.GemmAttrs()], ids=lambda wrong: type(wrong).__name__)
+@pytest.mark.parametrize(
+    "wrong", [7, "text", [[1.0]], object(), gemm.GemmAttrs()], ids=lambda wrong: type(wrong).__name__
+)
 def test_what_holds_no_memory_is_a_type_error_naming_the_operand(name: str, wrong: object) -> None:
     with pytest.raises(TypeError, match=rf"\b{name}\b"):
         forward(**{name: wrong})
@@ -204,7 +207,17 @@ def test_the_keyword_names_are_the_documented_ones() -> None:
     assert (y == K).all()
     ga = np.zeros_like(a)
     gemm.backward(
-        A=a, B=b, C=None, gY=y, Z=None, gA=ga, gB=None, gC=None, gBias=None, attrs=gemm.GemmAttrs(), stream=None
+        A=a,
+        B=b,
+        C=None,
+        gY=y,
+        Z=None,
+        gA=ga,
+        gB=None,
+        gC=None,
+        gBias=None,
+        attrs=gemm.GemmAttrs(),
+        stream=None,
     )
     assert (ga == N * K).all()
 
@@ -220,151 +233,3 @@ def test_every_call_has_a_docstring() -> None:
     for name in ("forward", "backward", "forward_ex", "backward_ex", "forward_numpy", "plan_cache",
                  "set_plan_cache_limit", "clear_plan_cache", "GemmAttrs"):  # fmt: skip
         assert len(inspect.getdoc(getattr(gemm, name)) or "") > 40, name
-
-
-# Results on the host
-
-
-@pytest.mark.parametrize("case", calls.forward_cases(), ids=str)
-@pytest.mark.parametrize("run", [calls.run_forward, calls.run_forward_ex], ids=["forward", "forward_ex"])
-@pytest.mark.parametrize("wrap", [lambda given: given, ge.as_tensor], ids=["arrays", "tensors"])
-def test_forward_on_the_host(case: Case, run: Any, wrap: Any) -> None:
-    made = calls.make_forward(HOST, case)
-    run(made, wrap)
-    made.check()
-
-
-@pytest.mark.parametrize("case", [c for c in calls.backward_cases() if not c.accumulate], ids=str)
-def test_backward_on_the_host(case: Case) -> None:
-    made = calls.make_backward(HOST, case)
-    calls.run_backward(made)
-    made.check()
-
-
-@pytest.mark.parametrize("case", calls.backward_cases(), ids=str)
-def test_backward_ex_on_the_host(case: Case) -> None:
-    made = calls.make_backward(HOST, case)
-    calls.run_backward_ex(made, ge.as_tensor)
-    made.check()
-
-
-def test_an_activation_is_an_enum_a_name_or_none() -> None:
-    made = [calls.make_forward(HOST, Case(act="tanh")) for _ in range(3)]
-    for one, act in zip(made, ("tanh", ge.ActKind.Tanh, "Tanh"), strict=True):
-        one.attrs["act"] = act
-        calls.run_forward_ex(one)
-        one.check()
-    plain = calls.make_forward(HOST, Case(act="none"))
-    plain.attrs["act"] = None
-    calls.run_forward_ex(plain)
-    plain.check()
-
-
-def test_a_bias_that_is_given_is_applied_without_with_bias() -> None:
-    made = calls.make_forward(HOST, Case(bias="N"))
-    made.attrs["with_bias"] = False
-    calls.run_forward(made)
-    made.check()
-
-
-def test_accumulate_takes_one_name_and_any_iterable() -> None:
-    for names in ("gA", ["gA"], {"gA": 1}, iter(("gA",)), (name for name in ("gA",)), {"gA"}):
-        made = calls.make_backward(HOST, Case(gradients=("gA", "gB"), accumulate=("gA",)))
-        given = dict(made.arguments)
-        first = [given.pop(name) for name in ("A", "B", "gY", "Z")]
-        gemm.backward_ex(*first, **given, accumulate=names, **made.attrs)
-        made.check()
-
-
-@pytest.mark.parametrize("nothing", [None, (), [], iter(())], ids=["None", "tuple", "list", "iterator"])
-def test_accumulate_of_nothing_overwrites(nothing: object) -> None:
-    made = calls.make_backward(HOST, Case(gradients=("gA", "gB")))
-    given = dict(made.arguments)
-    first = [given.pop(name) for name in ("A", "B", "gY", "Z")]
-    gemm.backward_ex(*first, **given, accumulate=nothing, **made.attrs)
-    made.check()
-
-
-def odd(array: np.ndarray, strides: tuple[int, int]) -> np.ndarray:
-    """A copy of `array` with these strides, in elements; one of its extents is 1."""
-    memory = np.full(sum((e - 1) * s for e, s in zip(array.shape, strides, strict=True) if e > 1) + 1, np.float32(np.nan))
-    view = np.lib.stride_tricks.as_strided(memory, array.shape, tuple(4 * s for s in strides))
-    view[...] = array
-    return view
-
-
-@pytest.mark.parametrize("shape", [(5, 1), (1, 5), (1, 1)], ids=str)
-@pytest.mark.parametrize("of_a", [(1, 1), (1, 9), (3, 1), (3, 3), (7, 2), (1, 7)], ids=str)
-@pytest.mark.parametrize("of_g", [(1, 1), (1, 9), (3, 1), (3, 3), (7, 2), (1, 7)], ids=str)
-def test_f5_a_matrix_of_one_row_or_column_may_have_any_strides(
-    shape: tuple[int, int], of_a: tuple[int, int], of_g: tuple[int, int]
-) -> None:
-    a = np.arange(1, 1 + max(shape), dtype=np.float32).reshape(shape)
-    gy = np.arange(1, 1 + 3 * shape[0], dtype=np.float32).reshape(shape[0], 3)
-    b = np.arange(1, 1 + 3 * shape[1], dtype=np.float32).reshape(shape[1], 3)
-    ga = odd(np.full(shape, np.float32(np.nan)), of_g)
-    y = np.zeros_like(gy)
-    gemm.forward(odd(a, of_a), b, None, y, gemm.GemmAttrs(), None)
-    np.testing.assert_array_equal(y, a @ b)
-    gemm.backward(odd(a, of_a), b, None, gy, None, ga, None, None, None, gemm.GemmAttrs(), None)
-    np.testing.assert_array_equal(ga, gy @ b.T)
-
-
-@pytest.mark.parametrize(
-    "name, view, code",
-    [("A", lambda x: x[:, ::2], "StrideMismatch"), ("B", lambda x: x[::2, ::2], "StrideMismatch"),
-     ("A", lambda x: x[::-1], "StrideMismatch"), ("Y", lambda x: x.T, "StrideMismatch"),
-     ("Y", lambda x: np.broadcast_to(x[:1], x.shape), "Invalid"), ("A", lambda x: x.astype(np.float64), "DtypeMismatch"),
-     ("A", lambda x: np.broadcast_to(x[:1], x.shape), "StrideMismatch")],
-)  # fmt: skip
-def test_f5_a_view_that_no_leading_dimension_describes_is_a_named_error(
-    name: str, view: Callable[[np.ndarray], np.ndarray], code: str
-) -> None:
-    arrays = {key: np.zeros((8, 8), np.float32) for key in ("A", "B", "Y")}
-    arrays[name] = view(np.zeros((8, 16) if "2" in code else (8, 8), np.float32))
-    with pytest.raises(ge.GemmError, match=rf"^{code}: {name}\b"):
-        gemm.forward(arrays["A"], arrays["B"], None, arrays["Y"], gemm.GemmAttrs(), None)
-
-
-def test_f5_row_slices_and_column_slices_are_right() -> None:
-    x = np.random.default_rng(1).standard_normal((8, 16)).astype(np.float32)
-    b = np.eye(8, dtype=np.float32)
-    for view in (x[::2, :8], x[:, 1:9], x[2:, 5:13], x.T[:, ::1][:8], x.T[3:11, 1:]):
-        if view.shape[1] != 8:
-            view = view[:, :1] if view.shape[1] < 8 else view[:, :8]
-        unit = b[: view.shape[1], : view.shape[1]]
-        y = np.full(view.shape, np.float32(np.nan))
-        gemm.forward(view, np.ascontiguousarray(unit), None, y, gemm.GemmAttrs(), None)
-        np.testing.assert_array_equal(y, view)
-
-
-def test_a_read_only_array_serves_as_input_alone() -> None:
-    a, b, y = np.ones((M, K), np.float32), np.ones((K, N), np.float32), np.zeros((M, N), np.float32)
-    for array in (a, b):
-        array.flags.writeable = False
-    gemm.forward(a, b, None, y, gemm.GemmAttrs(), None)
-    assert (y == K).all()
-    y.flags.writeable = False
-    with pytest.raises(ge.Invalid, match="^Invalid: Y is read-only"):
-        gemm.forward(a, b, None, y, gemm.GemmAttrs(), None)
-
-
-def test_a_tensor_over_a_pointer_serves_on_the_host() -> None:
-    memory = (ctypes.c_float * 16)(*range(16))
-    a = ge.make_tensor_2d(ctypes.addressof(memory), (2, 2), device=ge.CPU, ld=4)
-    y = np.zeros((2, 2), np.float32)
-    gemm.forward(a, np.eye(2, dtype=np.float32), None, y, gemm.GemmAttrs(), None)
-    assert y.tolist() == [[0, 1], [4, 5]]
-
-
-def test_the_plan_cache_has_a_limit_and_can_be_cleared() -> None:
-    before = gemm.plan_cache()
-    for name in ("plans", "limit", "planned", "scratch_blocks", "scratch_bytes"):
-        assert isinstance(getattr(before, name), int)
-    gemm.clear_plan_cache()
-    assert gemm.plan_cache().plans == 0
-    gemm.set_plan_cache_limit(before.limit)
-    assert gemm.plan_cache().limit == before.limit
-    for wrong in (-1, 1.5, "many", None):
-        with pytest.raises(TypeError):
-            gemm.set_plan_cache_limit(wrong)

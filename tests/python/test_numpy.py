@@ -26,7 +26,14 @@ def run(case: Case, device: Any, **keywords: Any) -> None:
     inputs = {name: given[name] for name in ("A", "B", "bias", "C") if given[name] is not None}
     before = {name: array.copy() for name, array in inputs.items()}
     y, z = gemm.forward_numpy(
-        given["A"], given["B"], given["bias"], C=given["C"], return_z=True, device=device, **keywords, **made.attrs
+        given["A"],
+        given["B"],
+        given["bias"],
+        C=given["C"],
+        return_z=True,
+        device=device,
+        **keywords,
+        **made.attrs,
     )
     assert y.dtype == z.dtype == np.float32 and y.flags.c_contiguous
     oracle.check("Z", z, made.expected["Z"])
@@ -35,7 +42,7 @@ def run(case: Case, device: Any, **keywords: Any) -> None:
         np.testing.assert_array_equal(array, before[name], err_msg=f"{name} was changed")
 
 
-@pytest.mark.parametrize("case", calls.forward_cases(), ids=str)
+@pytest.mark.parametrize("case", list(calls.forward_cases()), ids=str)
 def test_forward_numpy_on_the_host(case: Case) -> None:
     run(case, ge.CPU)
 
@@ -57,8 +64,6 @@ VIEWS = {
 def test_any_strides_will_do(name: str, how: str) -> None:
     plain = {"A": random(5, 9), "B": random(9, 7), "C": random(5, 7), "bias": random(1, 7)}
     given = plain | {name: VIEWS[how](plain[name])}
-    if how != "reversed rows" and how != "reversed columns":
-        plain[name] = np.ascontiguousarray(given[name])
     plain[name] = np.array(given[name], order="C")
     expected = gemm.forward_numpy(**plain, beta=0.5, act="gelu", device=ge.CPU)
     got = gemm.forward_numpy(**given, beta=0.5, act="gelu", device=ge.CPU)
@@ -93,7 +98,11 @@ def test_y_alone_is_returned_unless_z_is_asked_for() -> None:
 
 
 ERRORS: list[tuple[str, dict[str, Any], str]] = [
-    ("DtypeMismatch", {"A": np.zeros((4, 8))}, r"A is float64, expected float32: give A\.astype\(numpy\.float32\)"),
+    (
+        "DtypeMismatch",
+        {"A": np.zeros((4, 8))},
+        r"A is float64, expected float32: give A\.astype\(numpy\.float32\)",
+    ),
     ("DtypeMismatch", {"B": np.zeros((8, 6), np.float16)}, r"B is .*, expected float32"),
     ("DtypeMismatch", {"bias": np.zeros(6, np.int64)}, r"bias is int64"),
     ("DtypeMismatch", {"C": np.zeros((4, 6), np.complex64)}, r"C is complex64"),

@@ -79,8 +79,8 @@ def test_direct_forward(
     on = {"None": None, "int": operands.stream.cuda_stream, "torch": operands.stream}[stream]
     took = measure(direct_call(operands, given, on), target)
     message(
-        f"direct forward {M}x{N}x{K} PerN ReLU, {kind} tensors, stream {stream}: {took:.2f} us (target {target:g}); "
-        f"torch addmm + relu: {torch_us(operands):.2f} us"
+        f"direct forward {M}x{N}x{K} PerN ReLU, {kind} tensors, stream {stream}: {took:.2f} us "
+        f"(target {target:g}); torch addmm + relu: {torch_us(operands):.2f} us"
     )
     expected = torch.relu(torch.addmm(operands.bias.double(), operands.a.double(), operands.b.double()))
     torch.testing.assert_close(operands.y.double(), expected, rtol=1e-4, atol=1e-4)

@@ -1,4 +1,4 @@
-"""The direct path on a GPU: the host's table over torch and CuPy tensors, streams, and pointers that lie elsewhere."""
+"""The direct path on a GPU: the host's table over torch and CuPy, streams, pointers that lie elsewhere."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def pointer_tensor(given: Any) -> ge.Tensor:
     return ge.make_tensor_2d(given.data_ptr(), tuple(given.shape), ld=max(given.stride(0), given.shape[1]))
 
 
-@pytest.mark.parametrize("case", calls.forward_cases(), ids=str)
+@pytest.mark.parametrize("case", list(calls.forward_cases()), ids=str)
 @pytest.mark.parametrize("run", [calls.run_forward, calls.run_forward_ex], ids=["forward", "forward_ex"])
 def test_forward(place: Place, case: Case, run: Any) -> None:
     made = calls.make_forward(place, case)
@@ -53,7 +53,7 @@ def test_forward(place: Place, case: Case, run: Any) -> None:
     made.check()
 
 
-@pytest.mark.parametrize("case", calls.backward_cases(), ids=str)
+@pytest.mark.parametrize("case", list(calls.backward_cases()), ids=str)
 def test_backward_ex(place: Place, case: Case) -> None:
     made = calls.make_backward(place, case)
     calls.run_backward_ex(made)
@@ -74,11 +74,13 @@ def test_library_tensors(wrap: Callable[[Any], Any]) -> None:
             made.check()
 
 
-@pytest.mark.parametrize("case", calls.forward_cases(), ids=str)
+@pytest.mark.parametrize("case", list(calls.forward_cases()), ids=str)
 def test_forward_numpy(case: Case) -> None:
     made = calls.make_forward(calls.HOST, case)
     given = made.arguments
-    y, z = gemm.forward_numpy(given["A"], given["B"], given["bias"], C=given["C"], return_z=True, **made.attrs)
+    y, z = gemm.forward_numpy(
+        given["A"], given["B"], given["bias"], C=given["C"], return_z=True, **made.attrs
+    )
     oracle.check("Z", z, made.expected["Z"])
     oracle.check("Y", y, made.expected["Y"])
 
@@ -108,11 +110,14 @@ def test_f5_views_are_right_or_a_named_error(place: Place) -> None:
     x = np.random.default_rng(5).standard_normal((8, 8)).astype(np.float32)
     unit = place.put(np.eye(8, dtype=np.float32))
     for view, shown in (
-        (lambda t: t.T, x.T), (lambda t: t[::2], x[::2]), (lambda t: t[:, 1:], x[:, 1:]), (lambda t: t.T[1:], x.T[1:]),
-        (lambda t: t[2:5, 3:7], x[2:5, 3:7]), (lambda t: t[3:4, ::2], x[3:4, ::2]), (lambda t: t[:, 3:4], x[:, 3:4]),
+        (lambda t: t.T, x.T), (lambda t: t[::2], x[::2]), (lambda t: t[:, 1:], x[:, 1:]),
+        (lambda t: t.T[1:], x.T[1:]), (lambda t: t[2:5, 3:7], x[2:5, 3:7]),
+        (lambda t: t[3:4, ::2], x[3:4, ::2]), (lambda t: t[:, 3:4], x[:, 3:4]),
     ):  # fmt: skip
         y = place.put(np.full(shown.shape, np.float32(np.nan)))
-        gemm.forward(view(place.put(x)), unit[: shown.shape[1], : shown.shape[1]], None, y, gemm.GemmAttrs(), None)
+        gemm.forward(
+            view(place.put(x)), unit[: shown.shape[1], : shown.shape[1]], None, y, gemm.GemmAttrs(), None
+        )
         np.testing.assert_array_equal(place.get(y), shown)
     y = place.put(np.zeros((8, 4), np.float32))
     with pytest.raises(ge.StrideMismatch, match="^StrideMismatch: A has strides"):
@@ -128,7 +133,9 @@ def test_f5_an_expanded_output_is_refused() -> None:
     with pytest.raises(ge.StrideMismatch, match="^StrideMismatch: Y is expanded"):
         gemm.forward(unit, unit, None, torch.zeros(1, 8, device="cuda").expand(8, 8), gemm.GemmAttrs(), None)
     with pytest.raises(ge.StrideMismatch, match="^StrideMismatch: A is expanded"):
-        gemm.forward(torch.zeros(1, 8, device="cuda").expand(8, 8), unit, None, unit.clone(), gemm.GemmAttrs(), None)
+        gemm.forward(
+            torch.zeros(1, 8, device="cuda").expand(8, 8), unit, None, unit.clone(), gemm.GemmAttrs(), None
+        )
 
 
 # Streams

@@ -1,4 +1,4 @@
-"""Fork, and the end of the process (case B10): each in a process of its own, which must end quietly and soon."""
+"""Fork, and the end of a process (case B10): each in one of its own, which must end quietly and soon."""
 
 from __future__ import annotations
 

@@ -92,7 +92,7 @@ def test_f7_a_ticking_thread_keeps_ticking_during_a_long_wait(work: Callable[[in
 
 
 def pending_callback(stream: torch.cuda.Stream, release: threading.Event) -> threading.Event:
-    """A Python host callback of another library on `stream`, which holds it up until `release`; set once it ran."""
+    """Another library's Python callback holds `stream` up until `release`; set once it has run."""
     cupy = pytest.importorskip("cupy")
     ran = threading.Event()
 
@@ -134,7 +134,7 @@ def test_f7_a_pending_python_callback_does_not_lock_up_a_thread_behind_it(
     def run() -> None:
         try:
             work(stream)
-        except BaseException as error:  # noqa: BLE001: shown by the main thread
+        except BaseException as error:  # shown by the main thread
             errors.append(error)
 
     thread = threading.Thread(target=run, daemon=True)
