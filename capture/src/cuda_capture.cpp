@@ -43,11 +43,11 @@ Result<Executable> capture_with(const cuda::Api& api, const BackendMaker& make_b
                                 const Program& program, const CaptureOptions& options,
                                 const TunerSettings& tuner) {
   const int device = program.device_index();
+  reclaim(api);  // the caller's part of it may change the current device
   AI_RETURN_IF_ERROR(cuda::check_device(api, device));
   const cuda::CaptureModeGuard relaxed(api);
   const cuda::DeviceGuard guard(api, device);
   AI_RETURN_IF_ERROR(guard.status());
-  reclaim(api);
   AI_RETURN_IF_ERROR(check_pointers(api, program));
 
   Workshop workshop{Target::CUDA, make_backend,

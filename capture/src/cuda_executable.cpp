@@ -1,5 +1,7 @@
 #include "capture/cuda_executable.hpp"
 
+#include <atomic>
+#include <cstdint>
 #include <new>
 #include <utility>
 
@@ -12,6 +14,16 @@
 #include "cuda/guards.hpp"
 
 namespace ai::detail {
+namespace {
+
+// Not the thread's id, which another has once it has ended.
+std::uint64_t this_thread() noexcept {
+  static constinit std::atomic<std::uint64_t> threads{0};
+  thread_local const std::uint64_t number = ++threads;
+  return number;
+}
+
+}  // namespace
 
 CudaExecutable::CudaExecutable(const cuda::Api& api, Blueprint blueprint, CapturedGraph captured,
                                ExecutableInfo info) noexcept
@@ -28,6 +40,9 @@ CudaExecutable::~CudaExecutable() {
     (void)api_.get_last_error();
     abandon();
   }
+  // CUDA may take its time to say that nothing uses a shared one any more.
+  std::shared_ptr<const void> unused;
+  if (!running_ && captured_.shared) unused.swap(captured_.shared.get()->held);
   if (running_ && captured_.owned != nullptr && !leave_to_last_launch().ok()) abandon();
   captured_.exec.reset();  // does not wait for a running launch
   captured_.updated.reset();
@@ -39,8 +54,8 @@ CudaExecutable::~CudaExecutable() {
 }
 
 void CudaExecutable::abandon() noexcept {
-  if (captured_.owned == nullptr) return;
-  captured_.owned->workspace.abandon();
+  captured_.retained().workspace.abandon();
+  captured_.shared.abandon();
   (void)captured_.owned.release();
 }
 
@@ -117,7 +132,7 @@ Status CudaExecutable::launch_on_device(Stream stream) noexcept {
   const cuda::DeviceGuard guard(api_, device_);
   AI_RETURN_IF_ERROR(guard.status());
   AI_RETURN_IF_ERROR(launch_here(stream));
-  if (stream == cudaStreamPerThread) last_thread_ = std::this_thread::get_id();
+  if (stream == cudaStreamPerThread) last_thread_ = this_thread();
   return {};
 }
 
@@ -151,6 +166,12 @@ Status CudaExecutable::enqueue_steps(Stream stream) {
 }
 
 Status CudaExecutable::wait() noexcept {
+  Status status = wait_for_all();
+  reclaim(api_);
+  return status;
+}
+
+Status CudaExecutable::wait_for_all() noexcept {
   if (!launched_ && !enqueued_) return {};
   const cuda::CaptureModeGuard relaxed(api_);
   if (enqueued_) {
@@ -161,22 +182,23 @@ Status CudaExecutable::wait() noexcept {
   if (cuda::is_default(last_stream_)) {
     const cuda::DeviceGuard guard(api_, device_);
     AI_RETURN_IF_ERROR(guard.status());
-    AI_RETURN_IF_ERROR(wait_here());
-  } else {
-    AI_RETURN_IF_ERROR(wait_here());
+    return wait_here();
   }
-  reclaim(api_);
-  return {};
+  return wait_here();
 }
 
 Status CudaExecutable::wait_here() noexcept {
   AI_RETURN_IF_ERROR(check_stream(last_stream_));
   AI_CUDA_RETURN_IF_ERROR(api_, stream_synchronize, last_stream_);
   // The per-thread stream of this thread need not be that of the launch.
-  if (last_stream_ != cudaStreamPerThread || last_thread_ == std::this_thread::get_id()) {
+  if (last_stream_ != cudaStreamPerThread || last_thread_ == this_thread()) {
     running_ = false;
   }
   return {};
+}
+
+void CudaExecutable::hold(std::shared_ptr<const void> what) noexcept {
+  captured_.retained().held.swap(what);
 }
 
 }  // namespace ai::detail

@@ -24,6 +24,12 @@ Result<Moves> CudaExecutable::resolve_here(std::span<const Rebinding> moves) con
 }
 
 Status CudaExecutable::rebind(std::span<const Rebinding> moves) {
+  Status status = rebind_here(moves);
+  reclaim(api_);
+  return status;
+}
+
+Status CudaExecutable::rebind_here(std::span<const Rebinding> moves) {
   const cuda::CaptureModeGuard relaxed(api_);
   const cuda::DeviceGuard guard(api_, device_);
   AI_RETURN_IF_ERROR(guard.status());
@@ -91,6 +97,7 @@ Status CudaExecutable::replace(const Moves& moves) {
     Status status = finish();
     if (status.ok()) {
       blueprint_ = std::move(*next);
+      parts->captured.retained().held = captured_.retained().held;
       std::swap(captured_, parts->captured);
       std::swap(info_, parts->info);
       parts->captured.exec.reset();
@@ -98,10 +105,7 @@ Status CudaExecutable::replace(const Moves& moves) {
       parts = std::move(status);
     }
   }
-  const Status status = parts.status();
-  parts = Status(StatusCode::Invalid, {});  // what is left over
-  reclaim(api_);
-  return status;
+  return parts.status();
 }
 
 /// Waits until nothing of this executable is running.

@@ -61,6 +61,10 @@ Result<Executable> Executable::clone(std::span<const Rebinding> moves) const noe
   return std::move(*made);
 }
 
+void Executable::hold(std::shared_ptr<const void> what) noexcept {
+  if (impl_ != nullptr) impl_->hold(std::move(what));
+}
+
 const std::vector<BoundOperand>& Executable::operands() const noexcept {
   return impl_ != nullptr ? impl_->operands() : kNoOperands;
 }

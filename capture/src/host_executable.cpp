@@ -97,8 +97,11 @@ class HostExecutable final : public Executable::Impl {
     return make_host_executable(std::move(*next));
   }
 
+  void hold(std::shared_ptr<const void> what) noexcept override { held_.swap(what); }
+
  private:
   HostMemory memory_;
+  std::shared_ptr<const void> held_;
 };
 
 }  // namespace

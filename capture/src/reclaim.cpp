@@ -23,11 +23,14 @@ void CUDART_CB release(void* data) noexcept {
 }  // namespace
 
 RetainedObject::RetainedObject(RetainedObject&& other) noexcept
-    : api_(other.api_), object_(std::exchange(other.object_, nullptr)) {}
+    : api_(other.api_),
+      object_(std::exchange(other.object_, nullptr)),
+      retained_(std::exchange(other.retained_, nullptr)) {}
 
 RetainedObject& RetainedObject::operator=(RetainedObject&& other) noexcept {
   std::swap(api_, other.api_);
   std::swap(object_, other.object_);
+  std::swap(retained_, other.retained_);
   return *this;
 }
 
@@ -37,12 +40,17 @@ RetainedObject::~RetainedObject() {
   }
 }
 
+void RetainedObject::abandon() noexcept {
+  object_ = nullptr;
+  retained_ = nullptr;
+}
+
 Result<RetainedObject> RetainedObject::make(const cuda::Api& api,
                                             std::unique_ptr<Retained> retained) noexcept {
   RetainedObject made;
   AI_CUDA_RETURN_IF_ERROR(api, user_object_create, &made.object_, retained.get(), release, 1,
                           cudaUserObjectNoDestructorSync);
-  (void)retained.release();  // the object's now
+  made.retained_ = retained.release();  // the object's now
   made.api_ = &api;
   return made;
 }

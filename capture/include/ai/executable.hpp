@@ -63,7 +63,8 @@ class Executable {
   [[nodiscard]] Status enqueue(Stream stream = nullptr) noexcept;
 
   /// Blocks until the last launch (or enqueue) has finished; reports what went wrong on the device.
-  /// Ok if nothing was launched.
+  /// Ok if nothing was launched. A launch on the per-thread default stream is waited for by the
+  /// thread that made it; another thread's wait() cannot name that stream and waits for its own.
   [[nodiscard]] Status wait() noexcept;
 
   /// Moves operands to other memory for all launches to come; launches already enqueued keep the
@@ -95,6 +96,17 @@ class Executable {
       std::initializer_list<Rebinding> moves = {}) const noexcept {
     return clone(std::span<const Rebinding>(moves.begin(), moves.size()));
   }
+
+  /// Holds `what`, in place of what was held before (that is let go at once, whatever is running),
+  /// as long as a launch of this executable may use memory: until it is destroyed or, where that
+  /// happens in flight, until a later capture, rebind that instantiates anew, wait or destruction
+  /// of any executable on CUDA, or direct call, that finds the last launch over (on that call's
+  /// thread). For owners of operands. A clone holds nothing of it. No lock of the library is held
+  /// while `what` goes, so its deleter may take locks and call any function of the library, except
+  /// of an executable that is being destroyed; it must not throw. Where CUDA does not say whether
+  /// the last launch is over (after a fatal error on the device), and at the end of the process,
+  /// what is still held stays.
+  void hold(std::shared_ptr<const void> what) noexcept;
 
   /// What the next launch reads and writes outside the library, in program order. Valid until the
   /// next rebind.

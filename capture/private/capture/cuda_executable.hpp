@@ -1,9 +1,9 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
-#include <thread>
 #include <vector>
 
 #include "capture/executable_impl.hpp"
@@ -30,6 +30,10 @@ struct CapturedGraph {
   // One of the two:
   std::unique_ptr<Retained> owned;
   RetainedObject shared;  ///< where the graphs retain it (reclaim.hpp)
+
+  [[nodiscard]] Retained& retained() const noexcept {
+    return owned != nullptr ? *owned : *shared.get();
+  }
 };
 
 /// An instantiated graph.
@@ -44,12 +48,14 @@ class CudaExecutable final : public Executable::Impl {
   [[nodiscard]] Status wait() noexcept override;
   [[nodiscard]] Status rebind(std::span<const Rebinding> moves) override;
   [[nodiscard]] Result<Executable> clone(std::span<const Rebinding> moves) const override;
+  void hold(std::shared_ptr<const void> what) noexcept override;
 
  private:
   [[nodiscard]] Status launched(Stream stream) noexcept;
   [[nodiscard]] Status launch_here(Stream stream) noexcept;
   [[nodiscard]] Status launch_on_device(Stream stream) noexcept;
   [[nodiscard]] Status check_stream(Stream stream) const noexcept;
+  [[nodiscard]] Status wait_for_all() noexcept;
   [[nodiscard]] Status wait_here() noexcept;
   [[nodiscard]] Status fence(Stream stream) noexcept;
   [[nodiscard]] Status leave_to_last_launch() noexcept;
@@ -57,6 +63,7 @@ class CudaExecutable final : public Executable::Impl {
   [[nodiscard]] Status enqueue_steps(Stream stream);
 
   // cuda_rebind.cpp
+  [[nodiscard]] Status rebind_here(std::span<const Rebinding> moves);
   [[nodiscard]] Result<Moves> resolve_here(std::span<const Rebinding> moves) const;
   [[nodiscard]] Result<cuda::OwnedGraph> record_moved(const Moves& moves);
   [[nodiscard]] Status replace(const Moves& moves);
@@ -88,9 +95,9 @@ class CudaExecutable final : public Executable::Impl {
   std::optional<cuda::DriverNodes> driver_nodes_;
   Stream last_stream_ = nullptr;
   bool launched_ = false;
-  std::thread::id last_thread_;  // where last_stream_ is the per-thread one
-  bool running_ = false;         // a launch may be
-  cuda::OwnedEvent enqueued_;    // behind the last enqueue(), if that may be running
+  std::uint64_t last_thread_ = 0;  // where last_stream_ is the per-thread one
+  bool running_ = false;           // a launch may be
+  cuda::OwnedEvent enqueued_;      // behind the last enqueue(), if that may be running
 };
 
 /// Plans the workspace of `blueprint`, records its steps and instantiates the graph, on the current

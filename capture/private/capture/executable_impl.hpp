@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <span>
 #include <string>
 #include <utility>
@@ -34,6 +35,7 @@ class Executable::Impl {
   /// May throw std::bad_alloc and what copying a user step's function throws, as may clone.
   [[nodiscard]] virtual Status rebind(std::span<const Rebinding> moves) = 0;
   [[nodiscard]] virtual Result<Executable> clone(std::span<const Rebinding> moves) const = 0;
+  virtual void hold(std::shared_ptr<const void> what) noexcept = 0;
   [[nodiscard]] const ExecutableInfo& info() const noexcept { return info_; }
   [[nodiscard]] const std::vector<BoundOperand>& operands() const noexcept {
     return blueprint_.operands;

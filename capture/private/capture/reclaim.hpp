@@ -14,6 +14,7 @@ namespace ai::detail {
 struct Retained {
   cuda::DeviceMemory workspace;
   std::vector<std::shared_ptr<Step>> steps;  // they own the constants their nodes read
+  std::shared_ptr<const void> held;          // the caller's (Executable::hold)
   Retained* next = nullptr;
 };
 
@@ -33,10 +34,15 @@ class RetainedObject {
                                                    std::unique_ptr<Retained> retained) noexcept;
   [[nodiscard]] explicit operator bool() const noexcept { return object_ != nullptr; }
   [[nodiscard]] Status give_to(cudaGraph_t graph) const noexcept;
+  /// Null where there is none. It lives at least as long as this.
+  [[nodiscard]] Retained* get() const noexcept { return retained_; }
+  /// Never frees it. Empty afterwards.
+  void abandon() noexcept;
 
  private:
   const cuda::Api* api_ = nullptr;
   cudaUserObject_t object_ = nullptr;
+  Retained* retained_ = nullptr;  // CUDA's
 };
 
 /// Gives `graph` alone such an object.
@@ -48,7 +54,8 @@ class RetainedObject {
                                        std::unique_ptr<Retained>& retained) noexcept;
 
 /// Frees everything that CUDA has let go of since the last call. Any thread, any time but inside a
-/// callback of CUDA's.
+/// callback of CUDA's, and never while a lock of ours is held: what the caller had held here may
+/// take locks of its own when it goes, and call any function of the library.
 void reclaim(const cuda::Api& api) noexcept;
 
 }  // namespace ai::detail

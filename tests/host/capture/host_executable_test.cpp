@@ -1,6 +1,7 @@
 #include <doctest/doctest.h>
 
 #include <array>
+#include <memory>
 #include <new>
 #include <stdexcept>
 #include <vector>
@@ -127,6 +128,33 @@ TEST_CASE("what else a host step throws becomes a Status too") {
   CHECK(executable->launch().code() == StatusCode::Invalid);
   what = 1;
   CHECK(executable->launch().code() == StatusCode::OutOfMemory);
+}
+
+TEST_CASE("a host executable holds what it is given until it is given another or dies") {
+  Network net;
+  Program program;
+  REQUIRE(
+      program
+          .add(layer(host_matrix(net.x, 1, 2), host_matrix(net.w1, 2, 2), host_matrix(net.y, 1, 2)))
+          .ok());
+  const auto first = std::make_shared<int>(1);
+  const auto second = std::make_shared<int>(2);
+  {
+    Result<Executable> executable = capture(program);
+    REQUIRE_MESSAGE(executable.ok(), executable.status().to_string());
+    executable->hold(first);
+    CHECK(first.use_count() == 2);
+    executable->hold(second);
+    CHECK(first.use_count() == 1);
+    REQUIRE(executable->clone().ok());
+    CHECK(second.use_count() == 2);
+    std::vector<float> odd(5);
+    REQUIRE(executable->rebind({{net.y.data(), odd.data() + 1}}).ok());
+    REQUIRE(executable->launch().ok());
+    CHECK(odd[1] == 1.0F);
+    CHECK(second.use_count() == 2);
+  }
+  CHECK(second.use_count() == 1);
 }
 
 TEST_CASE("a failing host step keeps its code and stops the launch") {

@@ -34,6 +34,18 @@ struct OneLayer {
     return std::move(*made);
   }
 
+  /// A node that cannot be switched off: the graph has to retain what its nodes use.
+  void add_host_function() {
+    UserStep step;
+    step.name = "host function";
+    step.writes = {layer.call.Y};
+    step.cuda = [this](const StepContext& context) -> Status {
+      (void)fake.work(context.stream, cudaGraphNodeTypeHost, 1, {});
+      return {};
+    };
+    REQUIRE(program.add(std::move(step)).ok());
+  }
+
   FakeCuda& fake;
   Layer layer;
   FakeBackend backend;
