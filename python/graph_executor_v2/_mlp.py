@@ -203,7 +203,7 @@ class _Maker:
         """One buffer stored as each of `parameters` is; None for None."""
         if given is not None:
             return _one_each(name, given, len(parameters))
-        made = []
+        made: list[Any] = []
         for i, parameter in enumerate(parameters):
             if parameter is None:
                 made.append(None)

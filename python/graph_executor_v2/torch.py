@@ -9,6 +9,7 @@ from typing import Any
 
 try:
     import torch
+    from torch.utils.dlpack import from_dlpack
 except ImportError as error:
     raise ImportError(f"graph_executor_v2.torch needs PyTorch, which cannot be imported here: {error}") from error
 
@@ -37,7 +38,7 @@ def linear_act(
     attrs = _attrs(act, leaky_slope)
     rows = x if x.dim() == 2 else x.reshape(x.shape[:-1].numel(), x.shape[-1] if x.dim() else 1)
     if torch.is_grad_enabled() and (x.requires_grad or w.requires_grad or (b is not None and b.requires_grad)):
-        y = _LinearAct.apply(rows, w, b, attrs)
+        y = _apply(rows, w, b, attrs)
     else:
         y = _empty(rows, w)
         forward(rows, w, b, y, attrs, _current_stream(x))
@@ -76,7 +77,7 @@ def stream(handle: int | None, device: Any = None) -> contextlib.AbstractContext
     """
     if not handle:
         return contextlib.nullcontext()
-    return torch.cuda.stream(torch.cuda.ExternalStream(handle, device=device))
+    return torch.cuda.stream(_external_stream(handle, device=device))
 
 
 def step(
@@ -91,8 +92,8 @@ def step(
 
     @functools.wraps(fn)
     def run(handle: int, reads: list[Tensor], writes: list[Tensor]) -> None:
-        read = [torch.from_dlpack(tensor) for tensor in reads]
-        written = [torch.from_dlpack(tensor) for tensor in writes]
+        read = [from_dlpack(tensor) for tensor in reads]
+        written = [from_dlpack(tensor) for tensor in writes]
         device = next((tensor.device for tensor in read + written if tensor.is_cuda), None)
         with stream(handle, device), torch.no_grad():
             fn(read, written)
@@ -115,8 +116,10 @@ def _current_stream(x: torch.Tensor) -> int | None:
 
 
 def _stream_handle(device_index: int) -> int:
-    return torch.cuda.current_stream(device_index).cuda_stream
+    return int(torch.cuda.current_stream(device_index).cuda_stream)
 
 
+_apply: Callable[..., torch.Tensor] = _LinearAct.apply
+_external_stream: Callable[..., torch.cuda.Stream] = torch.cuda.ExternalStream
 # torch's own quick road, 0.1 us against 4.6; not part of its public interface.
 _raw_stream: Callable[[int], int] = getattr(torch._C, "_cuda_getCurrentRawStream", _stream_handle)

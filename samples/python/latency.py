@@ -116,7 +116,7 @@ def gpu_tables(torch, sizes, rounds):
             if size == sizes[0]:
                 print(" size" + "".join(f"{name:>19}" for name in (*ways, "numpy, all")))
             a, b, bias, _ = operands(batch or size, size)
-            whole = median_us(lambda: ge.forward_numpy(a, b, bias, "relu"), max(3, rounds // 3))
+            whole = median_us(lambda: gemm.forward_numpy(a, b, bias, "relu"), max(3, rounds // 3))
             cells = "".join(f"{host:10.2f} |{device:7.1f}" for host, device in rows[size].values())
             print(f"{size:5}{cells}{whole:19.1f}", flush=True)
         print(f"With {batch or 'as many'} rows " + fading(sizes, rows))
@@ -129,7 +129,7 @@ def host_table(sizes, rounds):
         a, b, bias, y = operands(16, size)
         attrs = gemm.GemmAttrs(act=gemm.ActKind.ReLU)
         executable = capture(a, b, bias, y)
-        calls = (lambda: ge.forward_numpy(a, b, bias, "relu", device=gemm.Device.CPU),
+        calls = (lambda: gemm.forward_numpy(a, b, bias, "relu", device=gemm.Device.CPU),
                  lambda: gemm.forward(a, b, bias, y, attrs, None), executable.launch,
                  lambda: np.maximum(a @ b + bias, 0))
         print(f"{size:5}" + "".join(f"{median_us(call, rounds):14.1f}" for call in calls))

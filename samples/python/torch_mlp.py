@@ -95,7 +95,7 @@ def adam(lib):
 
 class Network:
     """64-128-64-10 with ReLU: one flat buffer of parameters, a captured training step, and a
-    captured inference pass over the same parameters."""
+    captured inference pass that shares it."""
 
     def __init__(self, arrays):
         self.arrays = arrays
@@ -180,7 +180,7 @@ def choose(target):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--target", choices=("auto", "host", "cuda"), default="auto")
+    parser.add_argument("--target", "--device", choices=("auto", "host", "cpu", "cuda"), default="auto")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--epochs", type=int, default=60)
     options = parser.parse_args()
@@ -192,7 +192,7 @@ def main():
     labels, test_labels = labels[:-TEST_COUNT], labels[-TEST_COUNT:]
     targets = np.eye(CLASSES)[labels]
 
-    target, library = choose(options.target)
+    target, library = choose("host" if options.target == "cpu" else options.target)
     print(f"target {target}, buffers of {library.__name__}; 64-128-64-10 ReLU; "
           f"{len(images)} images to train on, {len(test_images)} to test with")
     stream = None
