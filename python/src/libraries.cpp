@@ -22,7 +22,7 @@ namespace {
 
 /// A library that is loaded at run time; `loaded` and `file` are empty where `error` is not.
 struct LibraryReport {
-  std::string name, compiled, loaded, file, error;
+  std::string name, compiled, loaded = {}, file = {}, error = {};
 };
 
 #if GE_PYTHON_WITH_CUDA
