@@ -137,4 +137,10 @@ TEST_CASE("A8: replays and known direct calls end beside a kernel that does not"
   }
 }
 
+TEST_CASE(
+    "B10: a process that has reset the device ends quietly, with direct calls that are graphs") {
+  CHECK(run("direct", kPlain, "LAZY", {"then-reset"}) == "");
+  CHECK(run("direct", kGradient, "LAZY", {"then-reset"}) == "");
+}
+
 }  // namespace

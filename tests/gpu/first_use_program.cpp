@@ -1,12 +1,13 @@
 // Run by test_gpu_first_use, in a process of its own: what it is told to do is the first GPU work
 // here. Ends with 0, or says what went wrong and ends with 1.
 //
-//   first_use_program ROAD DIRECTION ACTIVATION BIAS [then-all] [then-beside]
+//   first_use_program ROAD DIRECTION ACTIVATION BIAS [then-all] [then-beside] [then-reset]
 //
 // ROAD is `capture` (a program), `direct` (the direct path), or `global`, `thread-local`, `relaxed`
 // (the direct path inside a capture of that mode); DIRECTION `forward` or `backward`; ACTIVATION
 // and BIAS are numbers of the enumerations. `then-all`: afterwards every activation, bias and
-// direction. `then-beside`: afterwards again, beside a kernel that does not end.
+// direction. `then-beside`: afterwards again, beside a kernel that does not end. `then-reset`:
+// afterwards again, and then the device is reset and the process ends.
 #include <cuda_runtime.h>
 
 #include <chrono>
@@ -168,7 +169,8 @@ void go_on_beside_endless_kernel(Work& work) {
   require(gpu::enqueue_wait_for(flag, 20'000'000'000, stream.get()), "the endless kernel");
   std::optional<Failure> failure;
   try {
-    for (int i = 0; i < 3; ++i) work.again();
+    // Often enough for a direct call to become a graph.
+    for (int i = 0; i < 12; ++i) work.again();
     if (cudaStreamQuery(stream.get()) != cudaErrorNotReady) {
       throw Failure{"something has waited for the endless kernel"};
     }
@@ -186,19 +188,26 @@ void go_on_beside_endless_kernel(Work& work) {
 
 int main(int argc, char** argv) {
   if (argc < 5) {
-    std::fprintf(stderr, "usage: %s ROAD DIRECTION ACTIVATION BIAS [then-all] [then-beside]\n",
+    std::fprintf(stderr,
+                 "usage: %s ROAD DIRECTION ACTIVATION BIAS [then-all] [then-beside] "
+                 "[then-reset]\n",
                  argv[0]);
     return 2;
   }
   const std::string road = argv[1];
   try {
-    const std::unique_ptr<Work> first = make_work(road, std::string_view(argv[2]) == "forward",
-                                                  static_cast<ai::ActKind>(std::atoi(argv[3])),
-                                                  static_cast<ai::BiasKind>(std::atoi(argv[4])));
+    std::unique_ptr<Work> first = make_work(road, std::string_view(argv[2]) == "forward",
+                                            static_cast<ai::ActKind>(std::atoi(argv[3])),
+                                            static_cast<ai::BiasKind>(std::atoi(argv[4])));
     first->begin();
     for (int i = 5; i < argc; ++i) {
       if (std::string_view(argv[i]) == "then-all") begin_all(road);
       if (std::string_view(argv[i]) == "then-beside") go_on_beside_endless_kernel(*first);
+      if (std::string_view(argv[i]) == "then-reset") {
+        for (int repeat = 0; repeat < 12; ++repeat) first->again();
+        require(cudaDeviceReset(), "cudaDeviceReset");
+        (void)first.release();  // what it owns is gone
+      }
     }
   } catch (const Failure& failure) {
     std::printf("%s\n", failure.text.c_str());
