@@ -101,7 +101,7 @@ void bind_type(nb::module_& module) {
                 Tensor{.tensor = {reinterpret_cast<void*>(address), desc, device, device_index},
                        .owner = owner.is_none() ? nb::object() : std::move(owner)};
           },
-          nb::arg("data"), nb::arg("desc"), nb::arg("device") = ai::Device::CUDA,
+          nb::arg("data"), nb::arg("desc"), nb::arg("device").noconvert() = ai::Device::CUDA,
           nb::arg("device_index") = 0, nb::arg("owner") = nb::none(),
           nb::sig("def __init__(self, data: int, desc: TensorDesc, device: Device = CUDA, "
                   "device_index: int = 0, owner: object | None = None) -> None"),
@@ -176,8 +176,9 @@ void bind_exports(nb::module_& module) {
 
 void bind_makers(nb::module_& module) {
   module.def("make_tensor_2d", make_tensor_2d, nb::arg("ptr"), nb::arg("shape"),
-             nb::arg("dtype") = ai::DType::F32, nb::arg("device") = ai::Device::CUDA,
-             nb::arg("device_index") = 0, nb::arg("ld") = 0,
+             nb::arg("dtype").noconvert() = ai::DType::F32,
+             nb::arg("device").noconvert() = ai::Device::CUDA, nb::arg("device_index") = 0,
+             nb::arg("ld") = 0,
              nb::sig("def make_tensor_2d(ptr: int, shape: collections.abc.Sequence[int], "
                      "dtype: DType = F32, device: Device = CUDA, "
                      "device_index: int = 0, ld: int = 0) -> Tensor"),
@@ -185,8 +186,9 @@ void bind_makers(nb::module_& module) {
              "element r * ld; ld = 0 means columns. The memory is the caller's to keep alive. "
              "Calls check the rest, and name the operand.");
   module.def("make_tensor_1d", make_tensor_1d, nb::arg("ptr"), nb::arg("count"),
-             nb::arg("dtype") = ai::DType::F32, nb::arg("device") = ai::Device::CUDA,
-             nb::arg("device_index") = 0, nb::arg("stride") = 1,
+             nb::arg("dtype").noconvert() = ai::DType::F32,
+             nb::arg("device").noconvert() = ai::Device::CUDA, nb::arg("device_index") = 0,
+             nb::arg("stride") = 1,
              nb::sig("def make_tensor_1d(ptr: int, count: int, dtype: DType = F32, "
                      "device: Device = CUDA, device_index: int = 0, stride: int = 1) -> "
                      "Tensor"),

@@ -110,8 +110,9 @@ void bind_desc(nb::module_& module) {
              nb::object stride) {
             new (self) ai::TensorDesc(make_desc(dtype, layout, shape, stride));
           },
-          nb::arg("dtype") = ai::DType::F32, nb::arg("layout") = ai::Layout::RowMajor,
-          nb::arg("shape") = nb::make_tuple(), nb::arg("stride") = nb::none(),
+          nb::arg("dtype").noconvert() = ai::DType::F32,
+          nb::arg("layout").noconvert() = ai::Layout::RowMajor, nb::arg("shape") = nb::make_tuple(),
+          nb::arg("stride") = nb::none(),
           nb::sig("def __init__(self, dtype: DType = F32, layout: Layout = RowMajor, "
                   "shape: collections.abc.Sequence[int] = (), "
                   "stride: collections.abc.Sequence[int] | None = None) -> None"),
