@@ -1,5 +1,4 @@
-# What stub generation cannot see, or should not: values that change with every build, and private functions that the
-# package's Python files call.
+# What stub generation does not see, or should not write: values that change with every build.
 _core\.__prefix__$:
     __version__: str
     build_id: str
@@ -7,6 +6,3 @@ _core\.__prefix__$:
 
 _core\.(build_id|with_cuda)$:
 
-_core\.__suffix__$:
-    def _set_site_packages(folders: Sequence[str]) -> None: ...
-    def _library_report() -> list[tuple[str, str, str, str, str]]: ...

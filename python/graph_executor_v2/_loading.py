@@ -7,6 +7,7 @@ import importlib.util
 import os
 import site
 import sys
+import sysconfig
 from types import ModuleType
 
 
@@ -58,13 +59,11 @@ def refuse_strays(package: str, folder: str, names: tuple[str, ...]) -> None:
 def site_packages() -> list[str]:
     """The folders in which this interpreter would find NVIDIA's wheels, in the order of its search."""
     folders = [entry for entry in sys.path if entry and os.path.isdir(os.path.join(entry, "nvidia"))]
-    # A process that embeds Python may lack these functions' preconditions.
-    for known in (getattr(site, "getsitepackages", list), getattr(site, "getusersitepackages", str)):
-        try:
-            value = known()
-        except (AttributeError, TypeError):
-            continue
-        folders.extend([value] if isinstance(value, str) else value)
+    if hasattr(site, "getsitepackages"):  # not in environments of old versions of virtualenv
+        folders += site.getsitepackages()
+    folders.append(sysconfig.get_path("purelib"))
+    if site.ENABLE_USER_SITE:
+        folders.append(site.getusersitepackages())
     return list(dict.fromkeys(os.path.abspath(folder) for folder in folders if folder))
 
 

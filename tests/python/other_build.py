@@ -36,7 +36,7 @@ def works(build: Any) -> None:
     memory = [floats(4) for _ in range(3)]
     memory[0][:] = memory[1][:] = [1, 2, 3, 4]
     A, B, Y = (tensor(build, each, (2, 2)) for each in memory)
-    build.forward(A, B, None, Y, build.GemmAttrs(), None)
+    build.ops._ops_gemm.forward(A, B, None, Y, build.GemmAttrs(), None)
     assert list(memory[2]) == [7, 10, 15, 22], list(memory[2])
     program = build.Program()
     program.forward(A, B, None, Y, act=build.ActKind.ReLU)
@@ -54,13 +54,13 @@ def crossed(mine: Any, other: Any) -> None:
     refused("a foreign DType", lambda: mine.make_tensor_2d(1, (2, 2), dtype=other.DType.F32, device=mine.Device.CPU))
     refused("a foreign ActKind", lambda: mine.GemmAttrs(act=other.ActKind.ReLU))
     refused("a foreign ActKind in attrs.act", lambda: setattr(attrs, "act", other.ActKind.ReLU))
-    refused("a foreign GemmAttrs", lambda: mine.forward(A, B, None, Y, other.GemmAttrs(), None))
+    refused("a foreign GemmAttrs", lambda: mine.ops._ops_gemm.forward(A, B, None, Y, other.GemmAttrs(), None))
     refused("foreign attrs for a Program", lambda: mine.Program().forward(A, B, None, Y, other.GemmAttrs()))
     refused("a foreign Program", lambda: mine.capture(other.Program(), target="host"))
     refused("a foreign Target", lambda: mine.capture(mine.Program(), target=other.Target.Host))
     # A foreign Tensor is memory that describes itself, as an array of any library is: taken or refused, never a crash.
     try:
-        mine.forward(foreign, B, None, Y, attrs, None)
+        mine.ops._ops_gemm.forward(foreign, B, None, Y, attrs, None)
     except TypeError:
         pass
     assert mine.Tensor is not other.Tensor and mine.ActKind.ReLU != other.ActKind.ReLU
