@@ -10,11 +10,12 @@ import calls
 import numpy as np
 import oracle
 import pytest
-import torch
 from calls import Case, Place
 
 import graph_executor_v2 as ge
 from graph_executor_v2.ops import _ops_gemm as gemm
+
+torch = pytest.importorskip("torch")
 
 
 def _torch_place() -> Place:

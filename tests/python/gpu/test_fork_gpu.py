@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import textwrap
 
 import pytest
+
+pytest.importorskip("torch")
 
 COMMON = """
 import os, signal, sys, time
@@ -17,9 +20,12 @@ import torch
 def direct():
     x = torch.eye(8, device="cuda")
     y = torch.zeros(8, 8, device="cuda")
-    gemm.forward(x, x, None, y, gemm.GemmAttrs(), None)
+    again = ge.as_tensor(x), ge.as_tensor(x), None, ge.as_tensor(y)
+    for _ in range(20):  # often enough that the call is one that is known
+        gemm.forward(*again, gemm.GemmAttrs(), None)
     torch.cuda.synchronize()
     assert torch.equal(x, y)
+    return lambda: gemm.forward(*again, gemm.GemmAttrs(), None)
 
 def plan():
     x = torch.eye(8, device="cuda")
@@ -52,7 +58,11 @@ def in_child(work):
 
 def run(body: str) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", COMMON + textwrap.dedent(body)], capture_output=True, text=True, timeout=120
+        [sys.executable, "-c", COMMON + textwrap.dedent(body)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env={**os.environ, "PYTHONWARNINGS": "ignore"},  # torch's imports may warn
     )
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
@@ -73,6 +83,7 @@ def test_b10_fork_after_use_gives_the_child_an_error_at_once_and_leaves_the_pare
     run(
         f"""
         kept = {use}()
+        again = kept if callable(kept) else kept.launch
         x = ge.make_tensor_2d(0x10000000, (8, 8))
         b = ge.make_tensor_2d(0x20000000, (8, 8))
         y = ge.make_tensor_2d(0x30000000, (8, 8))
@@ -94,36 +105,15 @@ def test_b10_fork_after_use_gives_the_child_an_error_at_once_and_leaves_the_pare
             return made
 
         def child():
+            fails(again)
             fails(lambda: gemm.forward(x, b, None, y, gemm.GemmAttrs(), None))
             fails(lambda: ge.capture(program(), tuning="off"))
-            fails(lambda: ge.target_available("cuda"))
 
         assert in_child(child) == 0
+        again()
+        torch.cuda.synchronize()
         direct()
         plan()
-        """
-    )
-
-
-def test_b10_a_launch_in_a_forked_child_is_an_error_not_a_crash() -> None:
-    run(
-        """
-        executable = plan()
-
-        def child():
-            begin = time.monotonic()
-            try:
-                executable.launch()
-                executable.wait()
-            except ge.GemmError:
-                pass
-            else:
-                raise AssertionError("a launch in a forked child did not fail")
-            assert time.monotonic() - begin < 1
-
-        assert in_child(child) == 0
-        executable.launch()
-        executable.wait()
         """
     )
 
