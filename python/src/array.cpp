@@ -75,6 +75,7 @@ std::string described(nb::handle object, const char* operand) {
 }
 
 void refuse_because(nb::handle object, const char* operand) {
+  if (PyErr_Occurred() == nullptr) refuse(object, operand, "gives no access to its memory");
   if (!PyErr_ExceptionMatches(PyExc_Exception) || PyErr_ExceptionMatches(PyExc_MemoryError)) {
     throw nb::python_error();
   }

@@ -76,9 +76,6 @@ _is_valid.argtypes = [ctypes.c_void_p, ctypes.c_char_p]
 _pointer_of = ctypes.pythonapi.PyCapsule_GetPointer
 _pointer_of.restype = ctypes.c_void_p
 _pointer_of.argtypes = [ctypes.c_void_p, ctypes.c_char_p]
-_set_error = ctypes.pythonapi.PyErr_SetString
-_set_error.restype = None
-_set_error.argtypes = [ctypes.py_object, ctypes.c_char_p]
 
 _exports: dict[int, Any] = {}  # by the address of the managed tensor, until its deleter is called
 
@@ -184,8 +181,7 @@ class CudaArray:
 
 @_ToManaged
 def _managed_from_object(item: Any, out: Any) -> int:
-    if getattr(item, "error", None) is not None:
-        _set_error(item.error, b"no memory to show")
+    if item.fails:
         return -1
     item.managed_calls += 1
     out[0] = item.managed(True)
@@ -194,27 +190,31 @@ def _managed_from_object(item: Any, out: Any) -> int:
 
 @_ToTensor
 def _tensor_from_object(item: Any, out: Any) -> int:
-    if getattr(item, "error", None) is not None:
-        _set_error(item.error, b"no memory to show")
+    if item.fails:
         return -1
     item.tensor_calls += 1
     item.fill(out[0])
     return 0
 
 
-def exchange_class(major: int = 1, quick: bool = True, previous: type | None = None, base: type = Described) -> Any:
-    """A class with DLPack's table of C functions, as torch.Tensor has it."""
+def exchange_class(
+    major: int = 1, quick: bool = True, previous: type | None = None, base: type = Described, raises: bool = False
+) -> Any:
+    """A class with DLPack's table of C functions, as torch.Tensor has it. `raises`: they end with a TypeError."""
     api = _Api()
     api.version = _Version(major, 3)
     api.managed_from_object = _managed_from_object
     if quick:
         api.tensor_from_object = _tensor_from_object
+    if raises:  # a C function that takes these arguments and refuses an object without a buffer
+        refusing = ctypes.cast(ctypes.pythonapi.PyObject_GetBuffer, ctypes.c_void_p).value
+        api.managed_from_object, api.tensor_from_object = _ToManaged(refusing), _ToTensor(refusing)
     if previous is not None:
         api.previous = ctypes.addressof(previous._api)  # type: ignore[attr-defined]
     members = {
         "_api": api,
         "__dlpack_c_exchange_api__": capsule(ctypes.addressof(api), b"dlpack_exchange_api"),
-        "error": None,
+        "fails": False,
         "managed_calls": 0,
         "tensor_calls": 0,
     }
