@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "capture/enqueue.hpp"
+#include "capture/graph_exec.hpp"
 #include "capture/guarded.hpp"
 #include "capture/reclaim.hpp"
 #include "capture/streams.hpp"
@@ -59,15 +60,8 @@ void CudaExecutable::abandon() noexcept {
   (void)captured_.owned.release();
 }
 
-// Launches of one executable run one after the other, whatever their streams. So a launch with all
-// nodes switched off begins when the last real one is over: a fence, without an event for each
-// launch, without waiting, and without touching the last stream, which may be gone by now.
 Status CudaExecutable::fence(Stream stream) noexcept {
-  for (cudaGraphNode_t node : captured_.nodes) {
-    AI_CUDA_RETURN_IF_ERROR(api_, graph_node_set_enabled, captured_.exec.get(), node, 0);
-  }
-  AI_CUDA_RETURN_IF_ERROR(api_, graph_launch, captured_.exec.get(), stream);
-  return {};
+  return detail::fence(api_, captured_.exec.get(), captured_.nodes, stream);
 }
 
 Status CudaExecutable::leave_to_last_launch() noexcept {
