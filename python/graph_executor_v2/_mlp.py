@@ -83,8 +83,14 @@ def mlp(
     count = len(weights)
     all_biases = _one_each("biases", biases, count)
     if not training:
-        given = {"loss": loss, "input_gradient": input_gradient or None, "gy": gy, "gx": gx,
-                 "gweights": gweights, "gbiases": gbiases}
+        given = {
+            "loss": loss,
+            "input_gradient": input_gradient or None,
+            "gy": gy,
+            "gx": gx,
+            "gweights": gweights,
+            "gbiases": gbiases,
+        }
         for name, value in given.items():
             if value is not None:
                 _fail(_core.Invalid, f"{name} is given, expected training=True with it")
@@ -116,8 +122,9 @@ def mlp(
     if not training:
         return result
 
-    result.gy = make.buffer("gy", gy, (batch, widths[-1]),
-                            _core.MissingInput if loss is None else _core.MissingOutput)
+    result.gy = make.buffer(
+        "gy", gy, (batch, widths[-1]), _core.MissingInput if loss is None else _core.MissingOutput
+    )
     result.gweights = make.like("gweights", gweights, weights)
     result.gbiases = make.like("gbiases", gbiases, all_biases)
     if input_gradient:
@@ -127,7 +134,9 @@ def mlp(
     gradient = result.gy
     for layer in reversed(layers):
         below = temporary(widths[layer.index]) if layer.index > 0 else result.gx
-        layer.add_backward(program, gradient, below, result.gweights[layer.index], result.gbiases[layer.index])
+        layer.add_backward(
+            program, gradient, below, result.gweights[layer.index], result.gbiases[layer.index]
+        )
         gradient = below
     return result
 
@@ -153,8 +162,11 @@ class _Layer:
         self._named(lambda: program.forward(self.input, self.weight, self.bias, self.output, self.attrs, Z=z))
 
     def add_backward(self, program: Program, gy: Any, gx: Any, gweight: Any, gbias: Any) -> None:
-        self._named(lambda: program.backward(self.input, self.weight, None, gy, self.z, gA=gx, gB=gweight,
-                                             gBias=gbias, attrs=self.attrs))
+        self._named(
+            lambda: program.backward(
+                self.input, self.weight, None, gy, self.z, gA=gx, gB=gweight, gBias=gbias, attrs=self.attrs
+            )
+        )
 
     def _named(self, add: Callable[[], None]) -> None:
         where = f"layer {self.index}, where B is weights[{self.index}] and bias is biases[{self.index}]"
@@ -179,17 +191,22 @@ class _Maker:
         if library.__name__ == "torch":
             self._empty = lambda shape: library.empty(shape, dtype=library.float32, device=like.device)
         elif library.__name__ == "cupy":
+
             def empty(shape: tuple[int, ...]) -> Any:
                 with library.cuda.Device(self.device_index):
                     return library.empty(shape, dtype=library.float32)
+
             self._empty = empty
         else:
             self._empty = lambda shape: library.empty(shape, dtype=library.float32)
 
     def empty(self, name: str, shape: tuple[int, ...], missing: type[GemmError]) -> Any:
         if self._empty is None:
-            _fail(missing, f"{name} is not given, expected one of {_text(shape)} because nothing can be made "
-                           f"like weights of type {self._kind}")
+            _fail(
+                missing,
+                f"{name} is not given, expected one of {_text(shape)} because nothing can be made "
+                f"like weights of type {self._kind}",
+            )
         return self._empty(shape)
 
     def buffer(self, name: str, given: Any, shape: tuple[int, ...], missing: type[GemmError]) -> Any:
@@ -225,8 +242,11 @@ def _widths(weights: Sequence[Any], trans_b: bool) -> list[int]:
         rows, columns = reversed(shape) if trans_b else shape
         if widths and rows != widths[-1]:
             wanted = f"[N,{widths[-1]}]" if trans_b else f"[{widths[-1]},N]"
-            _fail(_core.ShapeMismatch, f"weights[{i}] is {_text(shape)}, expected {wanted} because "
-                                       f"weights[{i - 1}] is {_text(_shape_of(weights[i - 1]))}")
+            _fail(
+                _core.ShapeMismatch,
+                f"weights[{i}] is {_text(shape)}, expected {wanted} because "
+                f"weights[{i - 1}] is {_text(_shape_of(weights[i - 1]))}",
+            )
         widths += [columns] if widths else [rows, columns]
     return widths
 

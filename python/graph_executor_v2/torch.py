@@ -11,7 +11,7 @@ try:
     import torch
     from torch.utils.dlpack import from_dlpack
 except ImportError as error:
-    raise ImportError(f"graph_executor_v2.torch needs PyTorch, which cannot be imported here: {error}") from error
+    raise ImportError(f"graph_executor_v2.torch needs PyTorch, which does not import: {error}") from error
 
 from ._core import ActKind, GemmAttrs, Tensor, backward, forward
 from ._mlp import y_serves_as_z
@@ -20,8 +20,12 @@ __all__ = ["linear_act", "step", "stream"]
 
 
 def linear_act(
-    x: torch.Tensor, w: torch.Tensor, b: torch.Tensor | None, act: ActKind | str | None,
-    *, leaky_slope: float = 0.01,
+    x: torch.Tensor,
+    w: torch.Tensor,
+    b: torch.Tensor | None,
+    act: ActKind | str | None,
+    *,
+    leaky_slope: float = 0.01,
 ) -> torch.Tensor:
     """act(x @ w + b), float32, differentiable once.
 
@@ -37,7 +41,9 @@ def linear_act(
     """
     attrs = _attrs(act, leaky_slope)
     rows = x if x.dim() == 2 else x.reshape(x.shape[:-1].numel(), x.shape[-1] if x.dim() else 1)
-    if torch.is_grad_enabled() and (x.requires_grad or w.requires_grad or (b is not None and b.requires_grad)):
+    if torch.is_grad_enabled() and (
+        x.requires_grad or w.requires_grad or (b is not None and b.requires_grad)
+    ):
         y = _apply(rows, w, b, attrs)
     else:
         y = _empty(rows, w)
@@ -47,8 +53,9 @@ def linear_act(
 
 class _LinearAct(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: torch.Tensor, w: torch.Tensor, b: torch.Tensor | None,
-                attrs: GemmAttrs) -> torch.Tensor:
+    def forward(
+        ctx: Any, x: torch.Tensor, w: torch.Tensor, b: torch.Tensor | None, attrs: GemmAttrs
+    ) -> torch.Tensor:
         y = _empty(x, w)
         z = None if y_serves_as_z(attrs.act, attrs.leaky_slope) else torch.empty_like(y)
         forward(x, w, b, y, attrs, _current_stream(x), z)
@@ -63,8 +70,10 @@ class _LinearAct(torch.autograd.Function):
     def backward(ctx: Any, gy: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
         x, w, b, z = ctx.saved_tensors
         # empty_like keeps a transposed operand's layout, which its gradient must have.
-        gx, gw, gb = (torch.empty_like(operand) if needed else None
-                      for operand, needed in zip((x, w, b), ctx.needs_input_grad))
+        gx, gw, gb = (
+            torch.empty_like(operand) if needed else None
+            for operand, needed in zip((x, w, b), ctx.needs_input_grad)
+        )
         backward(x, w, None, gy.contiguous(), z, gx, gw, None, gb, ctx.attrs, _current_stream(x))
         return gx, gw, gb, None
 

@@ -64,7 +64,7 @@ def ways_on_gpu(torch, m, size):
     return {
         "direct": lambda: gemm.forward(ta, tb, tbias, ty, attrs, handle),
         "direct/torch": lambda: gemm.forward(a, b, bias, y, attrs, handle),
-        "replay": lambda: executable.launch(stream),
+        "replay": lambda: executable.launch(handle),
         "torch": eager,
         "torch graph": graph.replay,
     }
@@ -101,7 +101,9 @@ def fading(sizes, rows):
     text = f"a direct call on torch tensors is up to {ratio[best]:.1f} times as quick as torch's (at {best})"
     if not faded:
         return f"{text}, and still {ratio[sizes[-1]]:.2f} times at {sizes[-1]}."
-    return f"{text}; from {faded[0]} on less than {FADED} times: there both wait for the GPU."
+    host, device = rows[faded[0]]["direct/torch"]
+    why = ": there both wait for the GPU" if device > host else ""
+    return f"{text}; from {faded[0]} on less than {FADED} times{why}."
 
 
 def gpu_tables(torch, sizes, rounds):
@@ -129,20 +131,26 @@ def host_table(sizes, rounds):
         a, b, bias, y = operands(16, size)
         attrs = gemm.GemmAttrs(act=gemm.ActKind.ReLU)
         executable = capture(a, b, bias, y)
-        calls = (lambda: gemm.forward_numpy(a, b, bias, "relu", device=gemm.Device.CPU),
-                 lambda: gemm.forward(a, b, bias, y, attrs, None), executable.launch,
-                 lambda: np.maximum(a @ b + bias, 0))
+        calls = (
+            lambda: gemm.forward_numpy(a, b, bias, "relu", device=gemm.Device.CPU),
+            lambda: gemm.forward(a, b, bias, y, attrs, None),
+            executable.launch,
+            lambda: np.maximum(a @ b + bias, 0),
+        )
         print(f"{size:5}" + "".join(f"{median_us(call, rounds):14.1f}" for call in calls))
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--sizes", type=lambda text: tuple(map(int, text.split(","))), help="for example 8,64,512")
+    parser.add_argument(
+        "--sizes", type=lambda text: tuple(map(int, text.split(","))), help="for example 8,64,512"
+    )
     parser.add_argument("--rounds", type=int, default=21)
     options = parser.parse_args()
     missing = []
     try:
         import torch
+
         if not torch.cuda.is_available():
             missing.append("PyTorch finds no GPU")
     except ImportError:

@@ -41,6 +41,7 @@ class Arrays:
         """fn(reads, writes) over arrays as a function for Program.step."""
         if self.torch:
             from graph_executor_v2 import torch as ge_torch
+
             return ge_torch.step(fn)
         return lambda stream, reads, writes: fn([t.numpy() for t in reads], [t.numpy() for t in writes])
 
@@ -64,6 +65,7 @@ def cross_entropy(lib):
         lib.sum(row, axis=0, out=mean)
         mean /= BATCH
         total += mean
+
     return step
 
 
@@ -90,6 +92,7 @@ def adam(lib):
         scratch /= correction1
         scratch *= RATE
         weights -= scratch
+
     return step
 
 
@@ -104,7 +107,7 @@ class Network:
         ends = np.cumsum(self.sizes)
 
         def slices(flat):
-            views = [flat[int(end) - n:int(end)].reshape(s) for s, n, end in zip(shapes, self.sizes, ends)]
+            views = [flat[int(end) - n : int(end)].reshape(s) for s, n, end in zip(shapes, self.sizes, ends)]
             return views[0::2], views[1::2]  # weights, biases
 
         new, count = arrays.zeros, sum(self.sizes)
@@ -114,11 +117,21 @@ class Network:
         gweights, gbiases = slices(gradients)
 
         training = ge.mlp(
-            weights, biases, "relu", BATCH, training=True, gweights=gweights, gbiases=gbiases,
-            loss=arrays.step(cross_entropy(arrays.lib)), loss_reads=[self.targets, self.loss],
-            loss_writes=[self.loss, new(BATCH, CLASSES), new(BATCH, 1), new(BATCH, 1), new(1)])
+            weights,
+            biases,
+            "relu",
+            BATCH,
+            training=True,
+            gweights=gweights,
+            gbiases=gbiases,
+            loss=arrays.step(cross_entropy(arrays.lib)),
+            loss_reads=[self.targets, self.loss],
+            loss_writes=[self.loss, new(BATCH, CLASSES), new(BATCH, 1), new(BATCH, 1), new(1)],
+        )
         state = [self.parameters, self.m, self.v, *self.corrections]
-        training.program.step("adam", [gradients, *state], [*state, new(count)], arrays.step(adam(arrays.lib)))
+        training.program.step(
+            "adam", [gradients, *state], [*state, new(count)], arrays.step(adam(arrays.lib))
+        )
         self.images, self.train = training.x, training.capture()
         inference = ge.mlp(weights, biases, "relu", BATCH)
         self.x, self.y, self.infer = inference.x, inference.y, inference.capture()
@@ -140,7 +153,7 @@ class Network:
         generator = np.random.default_rng(seed + 1000)
         batches, losses = len(images) // BATCH, []
         for _ in range(epochs):
-            order = generator.permutation(len(images))[:batches * BATCH].reshape(batches, BATCH)
+            order = generator.permutation(len(images))[: batches * BATCH].reshape(batches, BATCH)
             x, t = self.arrays.upload(images[order]), self.arrays.upload(targets[order])
             self.loss[:] = 0
             for batch in range(batches):
@@ -152,10 +165,12 @@ class Network:
     def accuracy(self, images, labels, stream):
         right = 0
         for first in range(0, len(images), BATCH):
-            part = images[first:first + BATCH]
-            self.x[:len(part)] = self.arrays.upload(part)
+            part = images[first : first + BATCH]
+            self.x[: len(part)] = self.arrays.upload(part)
             self.infer.launch(stream)
-            right += np.sum(self.arrays.download(self.y)[:len(part)].argmax(1) == labels[first:first + BATCH])
+            right += np.sum(
+                self.arrays.download(self.y)[: len(part)].argmax(1) == labels[first : first + BATCH]
+            )
         return right / len(images)
 
 
@@ -193,14 +208,17 @@ def main():
     targets = np.eye(CLASSES)[labels]
 
     target, library = choose("host" if options.target == "cpu" else options.target)
-    print(f"target {target}, buffers of {library.__name__}; 64-128-64-10 ReLU; "
-          f"{len(images)} images to train on, {len(test_images)} to test with")
+    print(
+        f"target {target}, buffers of {library.__name__}; 64-128-64-10 ReLU; "
+        f"{len(images)} images to train on, {len(test_images)} to test with"
+    )
     stream = None
     if target == "cuda":
         stream = library.cuda.Stream()
         library.cuda.set_stream(stream)  # torch's copies and our launches in one order
     network = Network(Arrays(target, library))
-    print(f"one training step: {len(network.train.nodes())} nodes, {network.train.workspace_bytes} bytes of workspace")
+    step = network.train
+    print(f"one training step: {len(step.nodes())} nodes, {step.workspace_bytes} bytes of workspace")
     results = []
     for seed in range(1, options.seeds + 1):
         losses = network.fit(images, targets, seed, options.epochs, stream)

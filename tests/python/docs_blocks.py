@@ -1,4 +1,7 @@
-"""The code blocks of docs/python.md: those marked `python host` run anywhere, `python gpu` need torch and a GPU."""
+"""The code of docs/python.md: blocks marked `python host` run anywhere, `python gpu` need torch and a GPU.
+
+README.md's is marked `python` alone and needs both, too.
+"""
 
 from __future__ import annotations
 
@@ -6,21 +9,23 @@ import pathlib
 import re
 from typing import Any
 
-GUIDE = pathlib.Path(__file__).resolve().parents[2] / "docs" / "python.md"
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+GUIDE = ROOT / "docs" / "python.md"
+README = ROOT / "README.md"
 
 
-def blocks(kind: str) -> list[tuple[int, str]]:
+def blocks(mark: str, path: pathlib.Path = GUIDE) -> list[tuple[int, str]]:
     """(line, code) of the blocks with this mark, in order; a block's line is that of its first code line."""
     found = []
-    text = GUIDE.read_text(encoding="utf-8")
+    text = path.read_text(encoding="utf-8")
     for match in re.finditer(r"^```([^\n]*)\n(.*?)^```$", text, re.M | re.S):
-        if match.group(1).strip() == kind:
+        if match.group(1).strip() == mark:
             found.append((text.count("\n", 0, match.start(2)) + 1, match.group(2)))
     return found
 
 
-def run_blocks(kind: str) -> None:
+def run_blocks(mark: str, path: pathlib.Path = GUIDE) -> None:
     """Runs the blocks of one mark in order, in one namespace, as if they were one session."""
     session: dict[str, Any] = {"__name__": "guide"}
-    for line, code in blocks(f"python {kind}"):
-        exec(compile("\n" * (line - 1) + code, str(GUIDE), "exec"), session)
+    for line, code in blocks(mark, path):
+        exec(compile("\n" * (line - 1) + code, str(path), "exec"), session)

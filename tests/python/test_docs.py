@@ -11,7 +11,7 @@ import graph_executor_v2 as ge
 
 def test_the_guides_host_code_runs() -> None:
     assert len(blocks("python host")) >= 5
-    run_blocks("host")
+    run_blocks("python host")
 
 
 def test_every_python_block_is_marked_and_compiles() -> None:
@@ -22,7 +22,10 @@ def test_every_python_block_is_marked_and_compiles() -> None:
 
 
 def test_the_guides_table_of_errors_is_complete() -> None:
-    codes = {code.__name__ for code in vars(ge).values()
-             if isinstance(code, type) and issubclass(code, ge.GemmError) and code is not ge.GemmError}
+    codes = {
+        code.__name__
+        for code in vars(ge).values()
+        if isinstance(code, type) and issubclass(code, ge.GemmError) and code is not ge.GemmError
+    }
     listed = set(re.findall(r"^\| `([A-Za-z]+)` \|", GUIDE.read_text(encoding="utf-8"), re.M))
     assert codes and codes <= listed, codes - listed

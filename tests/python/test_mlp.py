@@ -66,8 +66,14 @@ def test_the_chain_is_numpys(stored, with_bias, last_act):
         weights = [np.ascontiguousarray(w.T) for w in weights]
     if stored == "view":
         weights = [w.T for w in weights]
-    net = ge.mlp(weights, reference.biases if with_bias else None, "relu", BATCH,
-                 last_act=last_act, trans_b=stored == "out_in")
+    net = ge.mlp(
+        weights,
+        reference.biases if with_bias else None,
+        "relu",
+        BATCH,
+        last_act=last_act,
+        trans_b=stored == "out_in",
+    )
     assert len(net.program) == 3
     executable = net.capture()
     net.x[:] = reference.x
@@ -78,8 +84,9 @@ def test_the_chain_is_numpys(stored, with_bias, last_act):
 
 
 @pytest.mark.parametrize("stored", ["in_out", "out_in", "view"])
-@pytest.mark.parametrize("act,slope", [("relu", 0.0), ("leaky_relu", 0.5), ("leaky_relu", 0.0),
-                                       ("leaky_relu", -0.5), (None, 0.0)])
+@pytest.mark.parametrize(
+    "act,slope", [("relu", 0.0), ("leaky_relu", 0.5), ("leaky_relu", 0.0), ("leaky_relu", -0.5), (None, 0.0)]
+)
 def test_its_gradients_are_numpys(act, slope, stored):
     reference = Reference(act=act, last_act=act, slope=slope)
     weights = reference.weights
@@ -87,8 +94,17 @@ def test_its_gradients_are_numpys(act, slope, stored):
         weights = [np.ascontiguousarray(w.T) for w in weights]
     if stored == "view":
         weights = [w.T for w in weights]
-    net = ge.mlp(weights, reference.biases, act, BATCH, training=True, last_act=act, leaky_slope=slope,
-                 trans_b=stored == "out_in", input_gradient=True)
+    net = ge.mlp(
+        weights,
+        reference.biases,
+        act,
+        BATCH,
+        training=True,
+        last_act=act,
+        leaky_slope=slope,
+        trans_b=stored == "out_in",
+        input_gradient=True,
+    )
     assert len(net.program) == 6
     executable = net.capture()
     net.x[:], net.gy[:] = reference.x, reference.gy
@@ -106,7 +122,9 @@ def test_its_gradients_are_numpys(act, slope, stored):
         equal(given, expected)
 
 
-@pytest.mark.parametrize("act", ["none", "relu", "leaky_relu", "elu", "gelu", "gelu_tanh", "silu", "sigmoid", "tanh"])
+@pytest.mark.parametrize(
+    "act", ["none", "relu", "leaky_relu", "elu", "gelu", "gelu_tanh", "silu", "sigmoid", "tanh"]
+)
 def test_every_activation_gives_what_single_calls_give(act):
     rng = np.random.default_rng(3)
     weights = [rng.standard_normal(s, dtype=np.float32) for s in zip(WIDTHS, WIDTHS[1:])]
@@ -145,8 +163,9 @@ def test_loss_and_update_are_steps_of_one_program():
         writes[0].numpy()[:] = y - wanted
         writes[1].numpy()[:] += np.abs(y - wanted).sum()
 
-    net = ge.mlp(weights, biases, "relu", BATCH, training=True, loss=loss, loss_reads=[target],
-                 loss_writes=[total])
+    net = ge.mlp(
+        weights, biases, "relu", BATCH, training=True, loss=loss, loss_reads=[target], loss_writes=[total]
+    )
 
     def update(stream, reads, writes):
         for gradient, parameter in zip(reads, writes):
@@ -160,7 +179,9 @@ def test_loss_and_update_are_steps_of_one_program():
     reference.gy = reference.forward() - target
     _, gweights, gbiases = reference.backward()
     assert total[0] == np.abs(reference.gy).sum()
-    for given, before, gradient in zip(weights + biases, reference.weights + reference.biases, gweights + gbiases):
+    for given, before, gradient in zip(
+        weights + biases, reference.weights + reference.biases, gweights + gbiases
+    ):
         equal(given, before - gradient)
 
 
@@ -169,12 +190,22 @@ def test_buffers_may_be_given_as_parts_of_one():
     count = sum(w.size for w in reference.weights)
     flat, at, gweights = np.zeros(count, np.float32), 0, []
     for w in reference.weights:
-        gweights.append(flat[at:at + w.size].reshape(w.shape))
+        gweights.append(flat[at : at + w.size].reshape(w.shape))
         at += w.size
     x, y, gy = reference.x.copy(), np.empty((BATCH, 3), np.float32), reference.gy.copy()
     gbiases = [np.empty_like(b) for b in reference.biases]
-    net = ge.mlp(reference.weights, reference.biases, "relu", BATCH, training=True, x=x, y=y, gy=gy,
-                 gweights=gweights, gbiases=gbiases)
+    net = ge.mlp(
+        reference.weights,
+        reference.biases,
+        "relu",
+        BATCH,
+        training=True,
+        x=x,
+        y=y,
+        gy=gy,
+        gweights=gweights,
+        gbiases=gbiases,
+    )
     assert net.x is x and net.y is y and net.gy is gy and net.gweights[1] is gweights[1]
     net.capture().launch()
     equal(y, reference.forward())
@@ -224,13 +255,23 @@ def test_tensors_of_the_library_serve_where_every_buffer_is_given():
     reference = Reference(with_bias=False)
     weights = [tensor(w) for w in reference.weights]
     y = np.empty((BATCH, 3), np.float32)
-    with pytest.raises(ge.MissingInput, match=r"^MissingInput: x is not given, expected one of \[6,5\] because"):
+    with pytest.raises(
+        ge.MissingInput, match=r"^MissingInput: x is not given, expected one of \[6,5\] because"
+    ):
         ge.mlp(weights, None, "relu", BATCH)
     with pytest.raises(ge.MissingOutput, match=r"^MissingOutput: y is not given"):
         ge.mlp(weights, None, "relu", BATCH, x=tensor(reference.x))
     with pytest.raises(ge.MissingOutput, match=r"gweights\[0\] is not given, expected one of \[5,7\]"):
-        ge.mlp(weights, None, "relu", BATCH, training=True, x=tensor(reference.x), y=tensor(y),
-               gy=tensor(reference.gy))
+        ge.mlp(
+            weights,
+            None,
+            "relu",
+            BATCH,
+            training=True,
+            x=tensor(reference.x),
+            y=tensor(y),
+            gy=tensor(reference.gy),
+        )
     ge.mlp(weights, None, "relu", BATCH, x=tensor(reference.x), y=tensor(y)).capture().launch()
     equal(y, reference.forward())
 
@@ -242,30 +283,68 @@ def changed(**changes):
     return {**arguments, **{name: make(reference) for name, make in changes.items()}}
 
 
-@pytest.mark.parametrize("arguments,error,message", [
-    (changed(weights=lambda r: [*r.weights[:2], r.weights[0]]), ge.ShapeMismatch,
-     "weights[2] is [5,7], expected [4,N] because weights[1] is [7,4]"),
-    (changed(weights=lambda r: r.weights, trans_b=lambda r: True), ge.ShapeMismatch,
-     "weights[1] is [7,4], expected [N,5] because weights[0] is [5,7]"),
-    (changed(weights=lambda r: [r.weights[0], r.biases[0]], biases=lambda r: None), ge.ShapeMismatch, "weights[1] is [7], expected a matrix"),
-    (changed(weights=lambda r: []), ge.MissingInput, "weights is empty"),
-    (changed(biases=lambda r: r.biases[:2]), ge.Invalid, "biases has 2 entries, expected 3, one for each of weights"),
-    (changed(biases=lambda r: [r.biases[0], r.biases[0], None]), ge.ShapeMismatch,
-     "layer 1, where B is weights[1] and bias is biases[1]: bias is [7]"),
-    (changed(weights=lambda r: [r.weights[0], r.weights[1].astype(np.float64), r.weights[2]]), ge.DtypeMismatch,
-     "layer 1, where B is weights[1] and bias is biases[1]: B is "),
-    (changed(weights=lambda r: [np.repeat(r.weights[0], 2, 1)[:, ::2], *r.weights[1:]]), ge.StrideMismatch,
-     "layer 0, where B is weights[0] and bias is biases[0]: B "),
-    (changed(batch=lambda r: -1), ge.Invalid, "batch is -1, expected at least 0"),
-    (changed(x=lambda r: r.x[:5]), ge.ShapeMismatch, "x is [5,5], expected [6,5]"),
-    (changed(y=lambda r: r.x), ge.ShapeMismatch, "y is [6,5], expected [6,3]"),
-    (changed(training=lambda r: True, gy=lambda r: r.x), ge.ShapeMismatch, "gy is [6,5], expected [6,3]"),
-    (changed(training=lambda r: True, gweights=lambda r: r.weights[:1]), ge.Invalid, "gweights has 1 entries"),
-    (changed(loss=lambda r: print), ge.Invalid, "loss is given, expected training=True with it"),
-    (changed(input_gradient=lambda r: True), ge.Invalid, "input_gradient is given, expected training=True"),
-    (changed(training=lambda r: True, gx=lambda r: r.x), ge.Invalid, "gx is given, expected input_gradient=True"),
-    (changed(act=lambda r: "softmax"), ge.Invalid, "softmax"),
-])
+@pytest.mark.parametrize(
+    "arguments,error,message",
+    [
+        (
+            changed(weights=lambda r: [*r.weights[:2], r.weights[0]]),
+            ge.ShapeMismatch,
+            "weights[2] is [5,7], expected [4,N] because weights[1] is [7,4]",
+        ),
+        (
+            changed(weights=lambda r: r.weights, trans_b=lambda r: True),
+            ge.ShapeMismatch,
+            "weights[1] is [7,4], expected [N,5] because weights[0] is [5,7]",
+        ),
+        (
+            changed(weights=lambda r: [r.weights[0], r.biases[0]], biases=lambda r: None),
+            ge.ShapeMismatch,
+            "weights[1] is [7], expected a matrix",
+        ),
+        (changed(weights=lambda r: []), ge.MissingInput, "weights is empty"),
+        (
+            changed(biases=lambda r: r.biases[:2]),
+            ge.Invalid,
+            "biases has 2 entries, expected 3, one for each of weights",
+        ),
+        (
+            changed(biases=lambda r: [r.biases[0], r.biases[0], None]),
+            ge.ShapeMismatch,
+            "layer 1, where B is weights[1] and bias is biases[1]: bias is [7]",
+        ),
+        (
+            changed(weights=lambda r: [r.weights[0], r.weights[1].astype(np.float64), r.weights[2]]),
+            ge.DtypeMismatch,
+            "layer 1, where B is weights[1] and bias is biases[1]: B is ",
+        ),
+        (
+            changed(weights=lambda r: [np.repeat(r.weights[0], 2, 1)[:, ::2], *r.weights[1:]]),
+            ge.StrideMismatch,
+            "layer 0, where B is weights[0] and bias is biases[0]: B ",
+        ),
+        (changed(batch=lambda r: -1), ge.Invalid, "batch is -1, expected at least 0"),
+        (changed(x=lambda r: r.x[:5]), ge.ShapeMismatch, "x is [5,5], expected [6,5]"),
+        (changed(y=lambda r: r.x), ge.ShapeMismatch, "y is [6,5], expected [6,3]"),
+        (changed(training=lambda r: True, gy=lambda r: r.x), ge.ShapeMismatch, "gy is [6,5], expected [6,3]"),
+        (
+            changed(training=lambda r: True, gweights=lambda r: r.weights[:1]),
+            ge.Invalid,
+            "gweights has 1 entries",
+        ),
+        (changed(loss=lambda r: print), ge.Invalid, "loss is given, expected training=True with it"),
+        (
+            changed(input_gradient=lambda r: True),
+            ge.Invalid,
+            "input_gradient is given, expected training=True",
+        ),
+        (
+            changed(training=lambda r: True, gx=lambda r: r.x),
+            ge.Invalid,
+            "gx is given, expected input_gradient=True",
+        ),
+        (changed(act=lambda r: "softmax"), ge.Invalid, "softmax"),
+    ],
+)
 def test_errors_name_the_layer(arguments, error, message):
     with pytest.raises(error) as raised:
         ge.mlp(**arguments)
@@ -274,11 +353,17 @@ def test_errors_name_the_layer(arguments, error, message):
     assert raised.value.status == getattr(ge.StatusCode, error.__name__)
 
 
-@pytest.mark.parametrize("arguments,message", [
-    (changed(batch=lambda r: True), "batch is True, expected an int"),
-    (changed(batch=lambda r: 6.0), "batch is 6.0, expected an int"),
-    (changed(biases=lambda r: ["none", None, None]), "layer 0, where B is weights[0] and bias is biases[0]: "),
-])
+@pytest.mark.parametrize(
+    "arguments,message",
+    [
+        (changed(batch=lambda r: True), "batch is True, expected an int"),
+        (changed(batch=lambda r: 6.0), "batch is 6.0, expected an int"),
+        (
+            changed(biases=lambda r: ["none", None, None]),
+            "layer 0, where B is weights[0] and bias is biases[0]: ",
+        ),
+    ],
+)
 def test_wrong_types_are_type_errors(arguments, message):
     with pytest.raises(TypeError) as raised:
         ge.mlp(**arguments)

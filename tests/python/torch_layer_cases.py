@@ -28,7 +28,9 @@ def test_only_gradients_that_are_needed_are_made(device, act, needs):
     check(device, act, needs=needs)
 
 
-@pytest.mark.parametrize("m,k,n", [(1, 1, 1), (1, 64, 10), (16, 64, 64), (3, 1, 5), (5, 3, 1), (0, 4, 3), (4, 3, 0)])
+@pytest.mark.parametrize(
+    "m,k,n", [(1, 1, 1), (1, 64, 10), (16, 64, 64), (3, 1, 5), (5, 3, 1), (0, 4, 3), (4, 3, 0)]
+)
 def test_shapes(device, m, k, n):
     check(device, "silu", m=m, k=k, n=n)
 
@@ -66,8 +68,10 @@ def test_no_graph_is_kept_under_no_grad(device):
     assert torch.equal(y, linear_act(x, w, b, "gelu"))
 
 
-@pytest.mark.parametrize("act,saves_z", [("none", False), ("relu", False), ("leaky_relu", False), ("gelu", True),
-                                         ("sigmoid", True)])
+@pytest.mark.parametrize(
+    "act,saves_z",
+    [("none", False), ("relu", False), ("leaky_relu", False), ("gelu", True), ("sigmoid", True)],
+)
 def test_z_is_saved_only_where_it_is_needed(device, act, saves_z):
     x, w, b = operands(device, 4, 5, 6)
     saved = []
@@ -134,14 +138,17 @@ def test_transposed_inputs_are_read_in_place(device):
     torch.testing.assert_close(turned.grad, x.grad, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("spoil,error,operand", [
-    (lambda x, w, b: (x.double(), w, b), ge.DtypeMismatch, "A is "),
-    (lambda x, w, b: (x, w.half(), b), ge.DtypeMismatch, "B is "),
-    (lambda x, w, b: (x, w, b.double()), ge.DtypeMismatch, "bias is "),
-    (lambda x, w, b: (x[:, :-1], w, b), ge.ShapeMismatch, "B is [6,4], expected [5,N]"),
-    (lambda x, w, b: (x, w, b[:-1]), ge.ShapeMismatch, "bias is [3]"),
-    (lambda x, w, b: (torch.cat([x, x], 1)[:, ::2], w, b), ge.StrideMismatch, "A "),
-])
+@pytest.mark.parametrize(
+    "spoil,error,operand",
+    [
+        (lambda x, w, b: (x.double(), w, b), ge.DtypeMismatch, "A is "),
+        (lambda x, w, b: (x, w.half(), b), ge.DtypeMismatch, "B is "),
+        (lambda x, w, b: (x, w, b.double()), ge.DtypeMismatch, "bias is "),
+        (lambda x, w, b: (x[:, :-1], w, b), ge.ShapeMismatch, "B is [6,4], expected [5,N]"),
+        (lambda x, w, b: (x, w, b[:-1]), ge.ShapeMismatch, "bias is [3]"),
+        (lambda x, w, b: (torch.cat([x, x], 1)[:, ::2], w, b), ge.StrideMismatch, "A "),
+    ],
+)
 def test_errors_name_the_operand(device, spoil, error, operand):
     for wanted in (False, True):
         x, w, b = spoil(*operands(device, 8, 6, 4))
@@ -171,8 +178,14 @@ def test_mlp_over_torch_tensors_makes_torch_buffers(device):
     torch.manual_seed(1)
     layers = [torch.nn.Linear(i, o).to(device) for i, o in ((6, 9), (9, 4))]
     with torch.no_grad():
-        net = ge.mlp([l.weight.t() for l in layers], [l.bias for l in layers], "tanh", 5, training=True,
-                     input_gradient=True)
+        net = ge.mlp(
+            [l.weight.t() for l in layers],
+            [l.bias for l in layers],
+            "tanh",
+            5,
+            training=True,
+            input_gradient=True,
+        )
         net.x.copy_(torch.randn(5, 6))
         net.gy.copy_(torch.randn(5, 4))
     executable = net.capture()

@@ -31,8 +31,17 @@ def test_a_training_pass_is_numpys(act, slope, stored, tuning):
     weights = [cuda(w if stored == "in_out" else w.T) for w in reference.weights]
     if stored == "view":
         weights = [w.t() for w in weights]
-    net = ge.mlp(weights, [cuda(b) for b in reference.biases], act, BATCH, training=True, last_act=act,
-                 leaky_slope=slope, trans_b=stored == "out_in", input_gradient=True)
+    net = ge.mlp(
+        weights,
+        [cuda(b) for b in reference.biases],
+        act,
+        BATCH,
+        training=True,
+        last_act=act,
+        leaky_slope=slope,
+        trans_b=stored == "out_in",
+        input_gradient=True,
+    )
     executable = net.capture(tuning=tuning, tuning_budget_s=0.1)
     net.x.copy_(cuda(reference.x))
     net.gy.copy_(cuda(reference.gy))
@@ -67,8 +76,16 @@ def test_loss_and_update_in_torchs_operations_are_replayed():
         for gradient, parameter in zip(reads, writes):
             parameter.sub_(gradient)
 
-    net = ge.mlp(parameters[:3], parameters[3:], "relu", BATCH, training=True, loss=loss,
-                 loss_reads=[target, total], loss_writes=[total])
+    net = ge.mlp(
+        parameters[:3],
+        parameters[3:],
+        "relu",
+        BATCH,
+        training=True,
+        loss=loss,
+        loss_reads=[target, total],
+        loss_writes=[total],
+    )
     net.program.step("sgd", [*net.gweights, *net.gbiases, *parameters], parameters, update)
     executable = net.capture(tuning="off")
     net.x.copy_(cuda(reference.x))
@@ -102,8 +119,13 @@ def test_f3_replays_use_what_the_caller_has_dropped():
 def test_cupy_weights_make_cupy_buffers():
     cupy = pytest.importorskip("cupy")
     reference = Reference()
-    net = ge.mlp([cupy.asarray(w) for w in reference.weights], [cupy.asarray(b) for b in reference.biases],
-                 "relu", BATCH, training=True)
+    net = ge.mlp(
+        [cupy.asarray(w) for w in reference.weights],
+        [cupy.asarray(b) for b in reference.biases],
+        "relu",
+        BATCH,
+        training=True,
+    )
     assert all(isinstance(a, cupy.ndarray) for a in (net.x, net.y, net.gy, *net.gweights, *net.gbiases))
     net.x[:], net.gy[:] = cupy.asarray(reference.x), cupy.asarray(reference.gy)
     executable = net.capture(tuning="off")
@@ -116,5 +138,7 @@ def test_cupy_weights_make_cupy_buffers():
 def test_weights_on_two_devices_name_the_layer():
     reference = Reference()
     weights = [cuda(reference.weights[0]), torch.from_numpy(reference.weights[1]), cuda(reference.weights[2])]
-    with pytest.raises(ge.DeviceMismatch, match=r"layer 1, where B is weights\[1\] and bias is biases\[1\]: "):
+    with pytest.raises(
+        ge.DeviceMismatch, match=r"layer 1, where B is weights\[1\] and bias is biases\[1\]: "
+    ):
         ge.mlp(weights, None, "relu", BATCH)

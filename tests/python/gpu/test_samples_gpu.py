@@ -7,7 +7,7 @@ import re
 import subprocess
 import sys
 
-from docs_blocks import run_blocks
+from docs_blocks import README, blocks, run_blocks
 from test_samples import SAMPLES, run
 
 
@@ -31,10 +31,21 @@ def test_latency_compares_with_torch(message):
 
 def test_samples_say_that_there_is_no_gpu_where_it_is_hidden():
     hidden = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
-    done = subprocess.run([sys.executable, SAMPLES / "torch_mlp.py", "--target", "cuda"], env=hidden,
-                          capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(
+        [sys.executable, SAMPLES / "torch_mlp.py", "--target", "cuda"],
+        env=hidden,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
     assert done.returncode == 1 and "torch_mlp: no GPU to use (" in done.stderr
 
 
 def test_the_guides_gpu_code_runs():
-    run_blocks("gpu")
+    run_blocks("python gpu")
+
+
+def test_the_readmes_python_code_runs():
+    assert len(blocks("python", README)) == 1
+    run_blocks("python", README)
