@@ -142,64 +142,64 @@ std::string repr(const Program& self) {
 }
 
 constexpr char kProgramDoc[] =
-    "An ordered list of GEMM calls, copies and steps of your own over one device's tensors, to be\n"
-    "captured (see capture) and replayed with one call.\n\n"
-    "Later items see what earlier ones wrote; items that share no written memory may run at the\n"
-    "same time. Operands are Tensors, or objects with DLPack, the buffer protocol or\n"
-    "__cuda_array_interface__ (torch, CuPy, NumPy), used in place and held by the Program and by\n"
-    "every Executable captured from it; memory given by its address alone (make_tensor_2d) is\n"
-    "yours to keep alive. A method that raises has changed nothing.";
+    "An ordered list of GEMM calls, copies and steps of your own over one device's tensors,\n"
+    "to be captured (see capture) and replayed with one call.\n\n"
+    "Later items see what earlier ones wrote; items that share no written memory may run at\n"
+    "the same time. Operands are Tensors, or objects with DLPack, the buffer protocol or\n"
+    "__cuda_array_interface__ (torch, CuPy, NumPy), used in place and held by the Program\n"
+    "and by every Executable captured from it; memory given by its address alone\n"
+    "(make_tensor_2d) is yours to keep alive. A method that raises has changed nothing.";
 constexpr char kForwardDoc[] =
     "Appends Y = act(Z), Z = alpha * op(A) op(B) + beta * C + bias.\n\n"
-    "op(A) is [M,K], op(B) [K,N]; C, Y and Z are [M,N]; bias is [1], [1,1], [N], [1,N], [M,1] or\n"
-    "None; all float32. A and B may be transposed views. Z is written where it is given (backward\n"
-    "needs it for an activation); C is only read with beta != 0. Give either `attrs` or its "
-    "fields\n"
-    "as keywords; both are a TypeError.\n\n"
+    "op(A) is [M,K], op(B) [K,N]; C, Y and Z are [M,N]; bias is [1], [1,1], [N], [1,N],\n"
+    "[M,1] or None; all float32. A and B may be transposed views. Z is written where it is\n"
+    "given (backward needs it for an activation); C is only read with beta != 0. Give\n"
+    "either `attrs` or its fields as keywords; both are a TypeError.\n\n"
     "Raises the GemmError of what is wrong: ShapeMismatch, StrideMismatch, DtypeMismatch,\n"
-    "LayoutMismatch, DeviceMismatch (also against the first item), MissingInput, MissingOutput,\n"
-    "Overlap, Invalid (null data, a slope that is not finite, a temporary of another program or\n"
-    "one that is read before it is written).";
+    "LayoutMismatch, DeviceMismatch (also against the first item), MissingInput,\n"
+    "MissingOutput, Overlap, Invalid (null data, a slope that is not finite, a temporary of\n"
+    "another program or one that is read before it is written).";
 constexpr char kBackwardDoc[] =
     "Appends the gradients of a forward call: gZ = gY * act'(Z), then each that is given,\n"
-    "gA = alpha * gZ op(B)^T (stored as A is), gB = alpha * op(A)^T gZ (stored as B is),\n"
-    "gC = beta * gZ (needs C, which is not read), gBias = gZ summed over the axes that bias was\n"
-    "spread over.\n\n"
-    "gY, Z, C and gC are [M,N]; gBias is shaped as the bias. Z may be None without an activation.\n"
-    "Gradients replace what their tensors hold; those named in `accumulate` ('gA', 'gB', 'gC',\n"
-    "'gBias') add to it. `attrs` or keywords, and errors, as for forward.";
+    "gA = alpha * gZ op(B)^T (stored as A is), gB = alpha * op(A)^T gZ (stored as B is), gC\n"
+    "= beta * gZ (needs C, which is not read), gBias = gZ summed over the axes that bias\n"
+    "was spread over.\n\n"
+    "gY, Z, C and gC are [M,N]; gBias is shaped as the bias. Z may be None without an\n"
+    "activation. Gradients replace what their tensors hold; those named in `accumulate`\n"
+    "('gA', 'gB', 'gC', 'gBias') add to it. `attrs` or keywords, and errors, as for\n"
+    "forward.";
 constexpr char kStepDoc[] =
     "Appends fn(stream: int, reads: list[Tensor], writes: list[Tensor]).\n\n"
-    "`reads` and `writes` (lists or tuples of tensors of any dtype) are all memory that fn uses;\n"
-    "what it reads and writes belongs in both. It is handed them as Tensors over the addresses of\n"
-    "this run, where a temporary has its real one. These views keep nothing alive: do not store\n"
-    "them.\n\n"
-    "Device CUDA: fn runs while the program is captured (again for enqueue, and perhaps for "
-    "rebind\n"
-    "and clone), never at replay. `stream` is a stream under capture: enqueue on it, e.g. under\n"
-    "torch.cuda.stream(torch.cuda.ExternalStream(stream)), into memory that exists already; do "
-    "not\n"
-    "synchronise. What is enqueued is what every replay does. Device CPU: fn runs at each launch,\n"
-    "`stream` is 0.\n\n"
-    "What fn returns is ignored. An exception in it ends the call that runs it (capture, launch,\n"
-    "...) with GemmError (Invalid), whose __cause__ it is; KeyboardInterrupt and SystemExit pass "
-    "as\n"
-    "they are. fn must not use the Executable that runs it (Invalid), nor wait for a thread that\n"
-    "does. The Program and its Executables hold fn and so all it closes over.";
+    "`reads` and `writes` (lists or tuples of tensors of any dtype) are all memory that fn\n"
+    "uses; what it reads and writes belongs in both. It is handed them as Tensors over the\n"
+    "addresses of this run, where a temporary has its real one. These views keep nothing\n"
+    "alive: do not store them.\n\n"
+    "Device CUDA: fn runs while the program is captured (again for enqueue, and perhaps for\n"
+    "rebind and clone), never at replay. `stream` is a stream under capture: enqueue on it,\n"
+    "e.g. under torch.cuda.stream(torch.cuda.ExternalStream(stream)), into memory that\n"
+    "exists already; do not synchronise. What is enqueued is what every replay does. Device\n"
+    "CPU: fn runs at each launch, `stream` is 0.\n\n"
+    "What fn returns is ignored. An exception in it ends the call that runs it (capture,\n"
+    "launch, ...) with GemmError (Invalid), whose __cause__ it is; KeyboardInterrupt and\n"
+    "SystemExit pass as they are. fn must not use the Executable that runs it (Invalid),\n"
+    "nor wait for a thread that does. The Program and its Executables hold fn and so all it\n"
+    "closes over.";
 constexpr char kCopyInDoc[] =
     "Appends a copy of `host` to `device`: an input that arrives with each launch.\n\n"
-    "Same shape and dtype (any), strides free. The replay reads what lies in `host` when the copy\n"
-    "runs: change it only before launch or after wait(). For a program on a GPU it must be pinned\n"
-    "(torch's pin_memory; else DeviceMismatch at capture). On Device.CPU both are host memory.";
+    "Same shape and dtype (any), strides free. The replay reads what lies in `host` when\n"
+    "the copy runs: change it only before launch or after wait(). For a program on a GPU it\n"
+    "must be pinned (torch's pin_memory; else DeviceMismatch at capture). On Device.CPU\n"
+    "both are host memory.";
 constexpr char kCopyOutDoc[] =
     "Appends a copy of `device` to `host`, complete once wait() has returned. As copy_in.";
 constexpr char kTemporaryDoc[] =
-    "Storage of the library's own, packed, for a value between items that nobody outside reads.\n\n"
-    "`shape` is (rows, cols), (count,) or an int; `device` that of the program's other tensors.\n"
-    "The Tensor is a placeholder for operands of this Program's items: it has no memory to look "
-    "at\n"
-    "(a step is handed the real place), and what it holds does not survive from one launch to the\n"
-    "next. ShapeMismatch for other ranks, Invalid for a negative extent.";
+    "Storage of the library's own, packed, for a value between items that nobody outside\n"
+    "reads.\n\n"
+    "`shape` is (rows, cols), (count,) or an int; `device` that of the program's other\n"
+    "tensors. The Tensor is a placeholder for operands of this Program's items: it has no\n"
+    "memory to look at (a step is handed the real place), and what it holds does not\n"
+    "survive from one launch to the next. ShapeMismatch for other ranks, Invalid for a\n"
+    "negative extent.";
 
 }  // namespace
 
