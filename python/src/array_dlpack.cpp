@@ -121,11 +121,25 @@ nb::object capsule_of(dlpack::ManagedVersioned* managed) {
   return capsule;
 }
 
+/// torch's export holds the tensor, and `x.data = y` (as in module.to()) swaps a tensor's memory;
+/// an alias keeps its own. Null where there is none.
+nb::object detached(nb::handle object, const dlpack::ExchangeApi& api, const char* operand) {
+  const nb::object detach = attribute_of(object, "detach");
+  if (!detach.is_valid()) return {};
+  nb::object alias = nb::steal(PyObject_CallNoArgs(detach.ptr()));
+  if (!alias.is_valid()) refuse_because(object, operand);
+  return api_of(Py_TYPE(alias.ptr())) == &api ? alias : nb::object();
+}
+
 nb::object call(nb::handle function, bool with_stream, bool with_version) {
   nb::dict keywords;
   if (with_stream) keywords["stream"] = -1;
   if (with_version) keywords["max_version"] = nb::make_tuple(1, 0);
   return nb::steal(PyObject_VectorcallDict(function.ptr(), nullptr, 0, keywords.ptr()));
+}
+
+bool is_jax(nb::handle object) {
+  return type_name_of(object).starts_with("jax");
 }
 
 /// Whether the object wants to be told that no stream waits for it.
@@ -141,8 +155,7 @@ bool takes_stream(nb::handle object, const char* operand) {
   if (type == -1 && PyErr_Occurred() != nullptr) refuse_because(object, operand);
   const dlpack::Device device{static_cast<std::int32_t>(type), 0};
   // JAX takes -1 for a stream's handle; without a stream it waits for the value itself.
-  return device_of(device, operand) == ai::Device::CUDA &&
-         !type_name_of(object).starts_with("jax");
+  return device_of(device, operand) == ai::Device::CUDA && !is_jax(object);
 }
 
 nb::object capsule_from(nb::handle object, nb::handle function, const char* operand) {
@@ -168,8 +181,11 @@ std::optional<Array> by_exchange_table(nb::handle object, const char* operand, H
     read(tensor, operand, *array);
     return array;
   }
+  const nb::object alias = hold == Hold::Keep ? detached(object, *api, operand) : nb::object();
   dlpack::ManagedVersioned* managed = nullptr;
-  if (api->managed_from_object(object.ptr(), &managed) != 0) refuse_because(object, operand);
+  if (api->managed_from_object(alias.is_valid() ? alias.ptr() : object.ptr(), &managed) != 0) {
+    refuse_because(object, operand);
+  }
   nb::object memory = capsule_of(managed);
   read(*managed, operand, hold, *array);
   if (hold == Hold::Keep) array->owner = std::move(memory);
@@ -192,6 +208,7 @@ std::optional<Array> by_dlpack(nb::handle object, const char* operand, Hold hold
     const auto* managed =
         static_cast<dlpack::Managed*>(PyCapsule_GetPointer(capsule.ptr(), dlpack::Managed::kName));
     read(managed->tensor, operand, *array);
+    array->read_only = is_jax(object);  // its values never change, and nothing here says so
   } else {
     refuse(object, operand, "has a __dlpack__ that gives no DLPack capsule");
   }

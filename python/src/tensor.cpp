@@ -197,8 +197,9 @@ void bind_makers(nb::module_& module) {
              nb::sig("def as_tensor(object: object) -> Tensor"),
              "The memory of an array (torch, CuPy, NumPy, DLPack, __cuda_array_interface__) as a "
              "Tensor that keeps it alive, without a copy: the same argument as the array itself, "
-             "but quicker, for repeated calls. What the array gets as memory later (resize, "
-             "assignment to .data) is not followed. At most 4 dimensions; ShapeMismatch, "
+             "but quicker, for repeated calls. It keeps the memory that the array has now: what is "
+             "assigned to a torch tensor's .data later is not followed, and resize_ in place must "
+             "not be used. Autograd sees no write. At most 4 dimensions; ShapeMismatch, "
              "DtypeMismatch, DeviceMismatch or StrideMismatch for what no call can take, TypeError "
              "for what is no array.");
 }

@@ -1,5 +1,4 @@
-"""Objects that describe memory as torch, CuPy and others do, made with ctypes, so that memory on any device can be
-described without a device."""
+"""Objects that describe memory as torch, CuPy and others do, made with ctypes: on any device, without one."""
 
 from __future__ import annotations
 
@@ -154,7 +153,9 @@ class DLPack(Described):
     def __dlpack__(self, **asked: Any) -> Any:
         self.asked = asked
         name = b"dltensor_versioned" if self.versioned else b"dltensor"
-        return _new_capsule(self.managed(self.versioned, self.major), name, ctypes.cast(_free_unused, ctypes.c_void_p))
+        return _new_capsule(
+            self.managed(self.versioned, self.major), name, ctypes.cast(_free_unused, ctypes.c_void_p)
+        )
 
 
 class OldDLPack(DLPack):
@@ -198,9 +199,13 @@ def _tensor_from_object(item: Any, out: Any) -> int:
 
 
 def exchange_class(
-    major: int = 1, quick: bool = True, previous: type | None = None, base: type = Described, raises: bool = False
+    major: int = 1,
+    quick: bool = True,
+    previous: type | None = None,
+    base: type = Described,
+    raises: bool = False,
 ) -> Any:
-    """A class with DLPack's table of C functions, as torch.Tensor has it. `raises`: they end with a TypeError."""
+    """A class with DLPack's table of C functions, as torch.Tensor has it. `raises`: each raises TypeError."""
     api = _Api()
     api.version = _Version(major, 3)
     api.managed_from_object = _managed_from_object

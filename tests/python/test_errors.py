@@ -28,8 +28,8 @@ def test_every_code_has_a_subclass_of_its_name(code: ge.StatusCode) -> None:
 
 def test_the_codes_are_the_library_s() -> None:
     assert [code.name for code in ge.StatusCode] == (
-        "Ok Invalid Unsupported MissingInput MissingOutput DeviceMismatch DtypeMismatch LayoutMismatch ShapeMismatch "
-        "StrideMismatch Overlap OutOfMemory CaptureActive CaptureInvalidated CudaError"
+        "Ok Invalid Unsupported MissingInput MissingOutput DeviceMismatch DtypeMismatch LayoutMismatch "
+        "ShapeMismatch StrideMismatch Overlap OutOfMemory CaptureActive CaptureInvalidated CudaError"
     ).split()
 
 
@@ -50,7 +50,11 @@ def test_an_error_survives_pickling() -> None:
     with pytest.raises(ge.Invalid) as caught:
         ge.make_tensor_2d(-1, (2, 2))
     again = pickle.loads(pickle.dumps(caught.value))
-    assert type(again) is ge.Invalid and str(again) == str(caught.value) and again.status is ge.StatusCode.Invalid
+    assert (
+        type(again) is ge.Invalid
+        and str(again) == str(caught.value)
+        and again.status is ge.StatusCode.Invalid
+    )
 
 
 def test_the_package_and_the_modules_below_it_have_the_same_classes() -> None:

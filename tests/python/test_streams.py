@@ -1,5 +1,4 @@
-"""What may be given as a stream (case F1). On the host target a stream has nothing to order, but it is read all the
-same."""
+"""What may be given as a stream (case F1). On the host it orders nothing, but it is read all the same."""
 
 from __future__ import annotations
 
@@ -104,7 +103,22 @@ def test_f1_handles_of_other_types_are_type_errors(kind: str, handle: Any) -> No
 
 @pytest.mark.parametrize(
     "stream",
-    [True, False, 0.0, 1.5, "0", b"0", (0, 1), [0], object(), np.float32(1), np.bool_(True), CupyEventLike(), A, TorchLike],
+    [
+        True,
+        False,
+        0.0,
+        1.5,
+        "0",
+        b"0",
+        (0, 1),
+        [0],
+        object(),
+        np.float32(1),
+        np.bool_(True),
+        CupyEventLike(),
+        A,
+        TorchLike,
+    ],
     ids=repr,
 )
 def test_f1_other_types_are_type_errors(stream: Any) -> None:

@@ -1,5 +1,4 @@
-"""The types of the binding: enums, TensorDesc, Tensor, the functions that make Tensors, and how Tensors are shown to
-NumPy and DLPack."""
+"""Enums, TensorDesc, Tensor, the functions that make Tensors, and how Tensors are shown to others."""
 
 from __future__ import annotations
 
@@ -28,12 +27,17 @@ def test_the_enums_have_the_library_s_names() -> None:
     assert (ge.CPU, ge.CUDA, ge.F32, ge.I8) == (Device.CPU, Device.CUDA, DType.F32, DType.I8)
 
 
-# TensorDesc ----------------------------------------------------------------------------------------------------------
+# TensorDesc
 
 
 def test_a_desc_without_strides_is_compact() -> None:
     desc = ge.TensorDesc(DType.I32, Layout.RowMajor, (2, 3, 4))
-    assert (desc.dtype, desc.layout, desc.shape, desc.stride) == (DType.I32, Layout.RowMajor, (2, 3, 4), (12, 4, 1))
+    assert (desc.dtype, desc.layout, desc.shape, desc.stride) == (
+        DType.I32,
+        Layout.RowMajor,
+        (2, 3, 4),
+        (12, 4, 1),
+    )
     assert ge.TensorDesc(layout=Layout.ColMajor, shape=[2, 3, 4]).stride == (1, 2, 6)
     assert ge.TensorDesc().shape == ge.TensorDesc().stride == ()
 
@@ -54,12 +58,16 @@ def test_a_desc_refuses_what_it_cannot_hold() -> None:
 
 
 def test_descs_and_tensors_do_not_change() -> None:
-    for item, name in ((ge.TensorDesc(), "dtype"), (ge.TensorDesc(), "shape"), (ge.make_tensor_1d(16, 1), "data")):
+    for item, name in (
+        (ge.TensorDesc(), "dtype"),
+        (ge.TensorDesc(), "shape"),
+        (ge.make_tensor_1d(16, 1), "data"),
+    ):
         with pytest.raises(AttributeError):
             setattr(item, name, getattr(item, name))
 
 
-# Tensors of an address -----------------------------------------------------------------------------------------------
+# Tensors of an address
 
 
 def test_make_tensor_2d_describes_a_row_major_matrix_on_cuda() -> None:
@@ -73,7 +81,9 @@ def test_make_tensor_2d_describes_a_row_major_matrix_on_cuda() -> None:
 
 def test_make_tensor_2d_takes_everything_by_name_and_by_place() -> None:
     tensor = ge.make_tensor_2d(64, [3, 5], DType.BF16, Device.CUDA, 2, 8)
-    named = ge.make_tensor_2d(ptr=64, shape=(3, 5), dtype=DType.BF16, device=Device.CUDA, device_index=2, ld=8)
+    named = ge.make_tensor_2d(
+        ptr=64, shape=(3, 5), dtype=DType.BF16, device=Device.CUDA, device_index=2, ld=8
+    )
     for each in (tensor, named):
         assert (each.shape, each.stride, each.dtype, each.device_index) == ((3, 5), (8, 1), DType.BF16, 2)
 
@@ -136,10 +146,12 @@ def test_a_tensor_of_a_desc_may_have_an_owner() -> None:
 def test_a_tensor_shows_what_it_is() -> None:
     text = repr(ge.make_tensor_2d(0x40, (2, 3)))
     assert text == "Tensor(0x40, dtype=F32, layout=RowMajor, shape=(2, 3), stride=(3, 1), device=CUDA:0)"
-    assert repr(ge.TensorDesc(shape=(2,))) == "TensorDesc(dtype=F32, layout=RowMajor, shape=(2,), stride=(1,))"
+    assert (
+        repr(ge.TensorDesc(shape=(2,))) == "TensorDesc(dtype=F32, layout=RowMajor, shape=(2,), stride=(1,))"
+    )
 
 
-# Lifetime ------------------------------------------------------------------------------------------------------------
+# Lifetime
 
 
 class Owner:
@@ -187,12 +199,14 @@ def test_a_tensor_without_its_init_is_a_type_error() -> None:
         ge.as_tensor(ge.Tensor.__new__(ge.Tensor))
 
 
-# Shown to others -----------------------------------------------------------------------------------------------------
+# Shown to others
 
 
 def host(dtype: DType, shape: tuple[int, ...], stride: tuple[int, ...] | None = None) -> ge.Tensor:
     memory = (ctypes.c_char * 1024)()
-    return ge.Tensor(ctypes.addressof(memory), ge.TensorDesc(dtype, shape=shape, stride=stride), ge.CPU, owner=memory)
+    return ge.Tensor(
+        ctypes.addressof(memory), ge.TensorDesc(dtype, shape=shape, stride=stride), ge.CPU, owner=memory
+    )
 
 
 NUMPY_TYPES = {DType.F32: np.float32, DType.F16: np.float16, DType.I32: np.int32, DType.I8: np.int8}
