@@ -173,7 +173,7 @@ Status DirectPath::check_operands(const DirectPlan& plan, const DirectCall& call
 /// Makes the graph of a call that comes again and again.
 void DirectPath::make_replay(RecentCall& known, const DirectCall& call) const {
   if (known.uses < kGraphFrom && ++known.uses < kGraphFrom) return;
-  if (!known.is_kept || !known.may_replay || !DirectReplay::has_room()) return;
+  if (!known.may_replay || !DirectReplay::has_room()) return;
   known.replay = DirectReplay::make(api_, launch_, *known.plan, call);
   known.may_replay = known.replay != nullptr;
 }
