@@ -256,6 +256,7 @@ configure() {
   shift
   local options=("$@")
   if command -v ccache > /dev/null; then
+    export CCACHE_BASEDIR=$PWD  # the wheel that the tests build from the sdist finds the objects of the build tree
     options+=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache -DCMAKE_CUDA_COMPILER_LAUNCHER=ccache)
   fi
   if [[ $name == *cuda ]]; then

@@ -58,11 +58,10 @@ def crossed(mine: Any, other: Any) -> None:
     refused("foreign attrs for a Program", lambda: mine.Program().forward(A, B, None, Y, other.GemmAttrs()))
     refused("a foreign Program", lambda: mine.capture(other.Program(), target="host"))
     refused("a foreign Target", lambda: mine.capture(mine.Program(), target=other.Target.Host))
-    # A foreign Tensor is memory that describes itself, as an array of any library is: taken or refused, never a crash.
-    try:
-        mine.ops._ops_gemm.forward(foreign, B, None, Y, attrs, None)
-    except TypeError:
-        pass
+    # Not taken as an array either, though it describes its memory as arrays do.
+    refused("a foreign Tensor", lambda: mine.ops._ops_gemm.forward(foreign, B, None, Y, attrs, None))
+    refused("a foreign Tensor in as_tensor", lambda: mine.as_tensor(foreign))
+    refused("a foreign Tensor in a Program", lambda: mine.Program().forward(A, B, None, other.as_tensor(foreign)))
     assert mine.Tensor is not other.Tensor and mine.ActKind.ReLU != other.ActKind.ReLU
     assert not isinstance(foreign, mine.Tensor)
     assert not issubclass(other.GemmError, mine.GemmError)

@@ -1,6 +1,6 @@
 """sdist -> wheel -> a clean virtual environment, in which the package is imported and computes on the host.
 
-GE_CMAKE_DEFINE ("NAME=VALUE|...") goes to the wheel's build; GE_PACKAGE_FOLDER is where everything is built, so that a
+GE_CMAKE_DEFINE ("NAME=VALUE,VALUE|...") goes to the wheel's build; GE_PACKAGE_FOLDER is where everything is built, so that a
 second run finds its objects in the compiler cache.
 """
 
@@ -66,7 +66,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     given = os.environ.get("GE_PACKAGE_FOLDER")
     path = pathlib.Path(given) if given else tmp_path_factory.mktemp("package")
     path.mkdir(parents=True, exist_ok=True)
-    for old in ("dist", "source", "build", "venv"):
+    for old in ("dist", "source", "venv"):
         shutil.rmtree(path / old, ignore_errors=True)
     return path
 
@@ -84,8 +84,9 @@ def wheel(folder: pathlib.Path, sdist: pathlib.Path) -> pathlib.Path:
         (folder / "source").mkdir()
         archive.extractall(folder / "source", **({"filter": "data"} if hasattr(tarfile, "data_filter") else {}))
     (source,) = (folder / "source").iterdir()
-    settings = [f"-Cbuild-dir={folder / 'build'}"]
-    settings += [f"-Ccmake.define.{each}" for each in os.environ.get("GE_CMAKE_DEFINE", "").split("|") if each]
+    settings = [f"-Cbuild-dir={source / 'build/wheel'}"]  # as deep as build/cuda: the same for a compiler cache
+    defines = os.environ.get("GE_CMAKE_DEFINE", "").replace(",", ";").split("|")
+    settings += [f"-Ccmake.define.{each}" for each in defines if each]
     run(sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", folder / "dist", *settings, source)
     (path,) = (folder / "dist").glob("*.whl")
     return path
@@ -150,9 +151,11 @@ def test_a_clean_environment_imports_it_and_computes_without_numpy(python: pathl
 
 def test_forward_numpy_says_that_numpy_is_missing(python: pathlib.Path) -> None:
     code = """
+import ctypes
 from graph_executor_v2.ops import _ops_gemm as gemm
+square = (ctypes.c_float * 2 * 2)()
 try:
-    gemm.forward_numpy(memoryview(b""), memoryview(b""))
+    gemm.forward_numpy(square, square, device=gemm.Device.CPU)
 except ImportError as error:
     assert "numpy" in str(error).lower(), error
 else:
