@@ -50,6 +50,11 @@ def test_a_typed_program_passes_mypy_strict(tmp_path: pathlib.Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+def test_the_package_s_python_files_pass_mypy_strict(tmp_path: pathlib.Path) -> None:
+    done = mypy(tmp_path, "mypy", "-p", "graph_executor_v2")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 @pytest.mark.parametrize(
     ("line", "complaint"),
     [
