@@ -117,4 +117,14 @@ struct Fixture {
   }
 };
 
+/// The call `times` times, each of which has to give `expected` anew.
+inline void repeat(Fixture& f, const Layer& layer, int times, Stream stream) {
+  for (int i = 0; i < times; ++i) {
+    Layer::fill(layer.call.Y, -1.0F);
+    const Status status = f.path.run(layer.call, stream);
+    REQUIRE_MESSAGE(status.ok(), status.to_string());
+    REQUIRE(layer.y() == 8.0F);
+  }
+}
+
 }  // namespace ai::test

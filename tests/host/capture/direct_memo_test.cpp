@@ -1,0 +1,241 @@
+// The direct path over the fake runtime: how long the graphs of repeated calls live.
+#include "capture/direct_memo.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <future>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "direct_support.hpp"
+
+namespace ai::test {
+namespace {
+
+using detail::DirectReplay;
+using detail::RecentCalls;
+
+constexpr int kGraphFrom = DirectPath::kGraphFrom;
+
+TEST_CASE("problems that are planned meanwhile cost a call neither its count nor its graph") {
+  Fixture f;
+  const Layer layer(f.fake, 2, 3, 4);
+  std::vector<std::unique_ptr<Layer>> others;
+  const auto plan_another = [&] {
+    others.push_back(
+        std::make_unique<Layer>(f.fake, 1, 1, static_cast<std::int64_t>(others.size()) + 1));
+    CHECK(f.path.run(others.back()->call, f.stream).ok());
+  };
+  for (int i = 0; i < kGraphFrom; ++i) {
+    repeat(f, layer, 1, f.stream);
+    if (i < 2) plan_another();
+  }
+  CHECK(f.path->info().graphs == 1);
+  plan_another();
+  f.fake.forget_calls();
+  repeat(f, layer, 1, f.stream);
+  CHECK(f.fake.count("graph_launch") == 1);
+  CHECK(f.path->info().graphs == 1);
+  CHECK(f.settle() == "");
+}
+
+TEST_CASE("calls of one set take each other's place, the longest unused first, and its graph") {
+  Fixture f;
+  std::vector<Layer> same;  // calls of one set
+  const auto set_of = [](const Layer& layer) {
+    const DirectCall call(layer.call);
+    return RecentCalls::set_of(call, detail::DirectKey(call));
+  };
+  while (same.size() < RecentCalls::kWays + 1) {
+    const Layer layer(f.fake, 2, 3, 4);
+    if (same.empty() || set_of(layer) == set_of(same.front())) same.push_back(layer);
+  }
+  for (std::size_t i = 0; i < RecentCalls::kWays; ++i) repeat(f, same[i], kGraphFrom, f.stream);
+  CHECK(f.path->info().graphs == RecentCalls::kWays);
+  repeat(f, same[0], 1, f.stream);
+  repeat(f, same.back(), 1, f.stream);  // in the place of same[1]
+  CHECK(f.path->info().graphs == RecentCalls::kWays - 1);
+  f.fake.forget_calls();
+  for (const std::size_t kept : {0, 2, 3}) repeat(f, same[kept], 1, f.stream);
+  CHECK(f.fake.count("graph_launch") == 3);
+  // One that is refused takes nobody's place.
+  repeat(f, same.back(), 1, f.stream);
+  Layer refused = same[1];
+  refused.call.A.data = refused.call.Y.data;
+  CHECK(f.path.run(refused.call, f.stream).code() == StatusCode::Overlap);
+  CHECK(f.path->info().graphs == RecentCalls::kWays - 1);
+  // In turn, they never stay for long enough.
+  f.path->clear();
+  for (int i = 0; i < 3 * kGraphFrom; ++i) {
+    for (const Layer& layer : same) repeat(f, layer, 1, f.stream);
+  }
+  CHECK(f.path->info().graphs == 0);
+  CHECK(f.settle() == "");
+}
+
+TEST_CASE("clearing the cache, limiting it and keeping nothing destroy the graphs") {
+  for (int way = 0; way < 3; ++way) {
+    CAPTURE(way);
+    Fixture f;
+    f.path.scratch_only = way == 0;
+    const Layer layer(f.fake, 2, 3, 4);
+    repeat(f, layer, kGraphFrom + 1, f.stream);
+    CHECK(f.path->info().graphs == 1);
+    f.fake.forget_calls();
+    if (way == 0) f.path->clear();
+    if (way == 1) f.path->set_limit(5);
+    if (way == 2) f.path->set_limit(0);
+    CHECK(f.path->info().graphs == 0);
+    CHECK(f.fake.count("graph_exec_destroy") == 1);
+    CHECK(f.fake.count("stream_synchronize") == 0);
+    repeat(f, layer, 2 * kGraphFrom, f.stream);
+    CHECK(f.path->info().graphs == (way == 2 ? 0 : 1));
+    CHECK(f.settle() == "");
+  }
+}
+
+TEST_CASE("B9: scratch of a graph that is destroyed in flight is freed behind its last launch") {
+  Fixture f;
+  f.path.scratch_only = true;
+  const Layer layer(f.fake, 2, 3, 4);
+  repeat(f, layer, kGraphFrom - 1, f.stream);
+  f.path->clear();  // and with it the stream's scratch
+  CHECK(f.fake.pool_bytes() == 0);
+  repeat(f, layer, kGraphFrom - 1, f.stream);
+  const std::size_t of_stream = f.fake.pool_bytes();
+  repeat(f, layer, 1, f.stream);
+  const std::size_t all = f.fake.pool_bytes();
+  CHECK(all > of_stream);
+  f.fake.forget_calls();
+  f.fake.hold();
+  repeat(f, layer, 3, f.stream);
+  f.fake.destroy_stream(f.stream);
+  Layer::fill(layer.call.Y, -1.0F);
+  f.path->set_limit(1024);
+  CHECK(f.path->info().graphs == 0);
+  CHECK(f.fake.count("graph_launch") == 4);
+  CHECK(f.fake.count("graph_node_set_enabled") == 2);
+  CHECK(layer.y() == -1.0F);  // the last launch was a fence: it computed nothing
+  CHECK(f.fake.count("stream_synchronize") == 0);
+  CHECK(f.fake.pool_bytes() == all);
+  f.fake.complete();
+  CHECK(f.fake.pool_bytes() == of_stream);
+  CHECK(f.settle() == "");
+}
+
+TEST_CASE("a graph that was never launched, or has no scratch, needs no fence") {
+  Fixture f;
+  const Layer layer(f.fake, 2, 3, 4);
+  repeat(f, layer, kGraphFrom, f.stream);
+  f.fake.forget_calls();
+  f.path->clear();
+  CHECK(f.fake.count("graph_launch") == 0);
+  CHECK(f.fake.count("graph_node_set_enabled") == 0);
+  CHECK(f.settle() == "");
+}
+
+TEST_CASE(
+    "a thread that ends takes its graphs along, and one that was told to clear only its own") {
+  Fixture f;
+  const Layer layer(f.fake, 2, 3, 4);
+  const Layer other(f.fake, 2, 3, 4);
+  repeat(f, layer, kGraphFrom, f.stream);
+  std::thread([&] {
+    repeat(f, layer, kGraphFrom, f.stream);
+    repeat(f, other, kGraphFrom, f.stream);
+    CHECK(f.path->info().graphs == 3);
+  }).join();
+  CHECK(f.path->info().graphs == 1);
+  CHECK(f.fake.count("graph_exec_destroy") == 2);
+  std::thread([&] { f.path->clear(); }).join();
+  CHECK(f.path->info().graphs == 1);
+  repeat(f, other, 1, f.stream);  // any call of the thread
+  CHECK(f.path->info().graphs == 0);
+  CHECK(f.settle() == "");
+}
+
+TEST_CASE("calls that are made while a thread's own objects go are done, step by step") {
+  Fixture f;
+  const Layer layer(f.fake, 2, 3, 4);
+  struct Last {
+    ~Last() {
+      for (int i = 0; i < 2 * kGraphFrom; ++i)
+        statuses += f->path.run(*call, f->stream).ok() ? 1 : 0;
+      graphs = f->path->info().graphs;
+    }
+    Fixture* f = nullptr;
+    const GemmForward* call = nullptr;
+    int& statuses;
+    std::size_t& graphs;
+  };
+  int good = 0;
+  std::size_t graphs = 1;
+  std::thread([&] {
+    thread_local std::unique_ptr<Last> last;  // made before the thread's first call: goes after
+    last.reset(new Last{&f, &layer.call, good, graphs});
+    repeat(f, layer, kGraphFrom, f.stream);
+  }).join();
+  CHECK(good == 2 * kGraphFrom);
+  CHECK(graphs == 0);
+  CHECK(f.settle() == "");
+}
+
+TEST_CASE("of all threads there are at most 256 graphs at once, and then calls go on without") {
+  Fixture f;
+  std::vector<std::unique_ptr<Layer>> layers;
+  for (int i = 0; i < 24; ++i) layers.push_back(std::make_unique<Layer>(f.fake, 2, 3, 4));
+  std::size_t most = 0;
+  // Each thread makes as many as it can hold, one thread inside the other so that all are alive.
+  const auto nest = [&](const auto& self, int depth) -> void {
+    for (const auto& layer : layers) repeat(f, *layer, kGraphFrom, f.stream);
+    most = std::max(most, f.path->info().graphs);
+    REQUIRE(f.path->info().graphs <= DirectReplay::kMost);
+    if (depth > 0) std::thread([&] { self(self, depth - 1); }).join();
+  };
+  std::thread([&] {
+    nest(nest, 19);
+    // There is room again, and the calls that had none take it.
+    const std::size_t here = f.path->info().graphs;
+    for (const auto& layer : layers) repeat(f, *layer, kGraphFrom, f.stream);
+    CHECK(f.path->info().graphs >= here);
+  }).join();
+  CHECK(most == DirectReplay::kMost);
+  CHECK(f.path->info().graphs == 0);
+  for (const auto& layer : layers) repeat(f, *layer, kGraphFrom, f.stream);
+  CHECK(f.path->info().graphs > 0);
+  CHECK(f.settle() == "");
+}
+
+TEST_CASE("a call that found no room for its graph takes it when there is") {
+  Fixture f;
+  const Layer layer(f.fake, 2, 3, 4);
+  std::vector<std::unique_ptr<Layer>> layers;
+  for (int i = 0; i < 24; ++i) layers.push_back(std::make_unique<Layer>(f.fake, 2, 3, 4));
+  std::promise<void> is_full;
+  std::promise<void> may_end;
+  const auto fill = [&](const auto& self) -> void {
+    for (const auto& other : layers) repeat(f, *other, kGraphFrom, f.stream);
+    if (f.path->info().graphs < DirectReplay::kMost) {
+      std::thread([&] { self(self); }).join();
+    } else {
+      is_full.set_value();
+      may_end.get_future().wait();
+    }
+  };
+  std::thread threads([&] { fill(fill); });
+  is_full.get_future().wait();
+  repeat(f, layer, 2 * kGraphFrom, f.stream);
+  CHECK(f.path->info().graphs == DirectReplay::kMost);
+  may_end.set_value();
+  threads.join();
+  CHECK(f.path->info().graphs == 0);
+  repeat(f, layer, 1, f.stream);
+  CHECK(f.path->info().graphs == 1);
+  CHECK(f.settle() == "");
+}
+
+}  // namespace
+}  // namespace ai::test
