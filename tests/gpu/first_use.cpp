@@ -1,73 +1,15 @@
 // The library as the first to use the GPU in a process: each case is a process of its own, which
 // has never loaded a kernel, made a handle or allocated anything but operands.
 #include <doctest/doctest.h>
-#include <fcntl.h>
-#include <spawn.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include <array>
-#include <cstddef>
-#include <cstring>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "ai/gemm.hpp"
-
-extern char** environ;
+#include "child_program.hpp"
 
 namespace {
-
-/// The program beside this one.
-std::string first_use_program() {
-  std::array<char, 4096> path{};
-  const ssize_t length = readlink("/proc/self/exe", path.data(), path.size());
-  REQUIRE(length > 0);
-  const std::string self(path.data(), static_cast<std::size_t>(length));
-  return self.substr(0, self.rfind('/') + 1) + "first_use_program";
-}
-
-/// Runs it with CUDA_MODULE_LOADING as given (empty: unset). Returns what it printed and, where it
-/// did not end with 0, how it ended; empty if all went well.
-std::string run(std::vector<std::string> arguments, const std::string& loading) {
-  arguments.insert(arguments.begin(), first_use_program());
-  std::vector<char*> argv;
-  for (std::string& argument : arguments) argv.push_back(argument.data());
-  argv.push_back(nullptr);
-
-  constexpr const char* kVariable = "CUDA_MODULE_LOADING=";
-  std::string setting = kVariable + loading;
-  std::vector<char*> environment;
-  for (char** entry = environ; *entry != nullptr; ++entry) {
-    if (std::strncmp(*entry, kVariable, std::strlen(kVariable)) != 0) environment.push_back(*entry);
-  }
-  if (!loading.empty()) environment.push_back(setting.data());
-  environment.push_back(nullptr);
-
-  int ends[2] = {};
-  REQUIRE(pipe2(ends, O_CLOEXEC) == 0);
-  posix_spawn_file_actions_t actions;
-  REQUIRE(posix_spawn_file_actions_init(&actions) == 0);
-  REQUIRE(posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO) == 0);
-  REQUIRE(posix_spawn_file_actions_adddup2(&actions, ends[1], STDERR_FILENO) == 0);
-  pid_t child = 0;
-  const int spawned =
-      posix_spawn(&child, argv[0], &actions, nullptr, argv.data(), environment.data());
-  (void)posix_spawn_file_actions_destroy(&actions);
-  (void)close(ends[1]);
-  std::string output;
-  std::array<char, 1024> piece{};
-  for (ssize_t got = 0; (got = read(ends[0], piece.data(), piece.size())) > 0;) {
-    output.append(piece.data(), static_cast<std::size_t>(got));
-  }
-  (void)close(ends[0]);
-  if (spawned != 0) return argv[0] + std::string(" cannot be run: ") + std::strerror(spawned);
-  int status = 0;
-  REQUIRE(waitpid(child, &status, 0) == child);
-  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return output;
-  return output + (WIFEXITED(status) ? "exit code " + std::to_string(WEXITSTATUS(status))
-                                     : "signal " + std::to_string(WTERMSIG(status)));
-}
 
 struct FirstCall {
   const char* direction;
@@ -81,7 +23,7 @@ std::string run(const std::string& road, const FirstCall& call, const std::strin
                                         std::to_string(static_cast<int>(call.act)),
                                         std::to_string(static_cast<int>(call.bias))};
   arguments.insert(arguments.end(), then.begin(), then.end());
-  return run(arguments, loading);
+  return gpu::run_beside("first_use_program", std::move(arguments), "CUDA_MODULE_LOADING", loading);
 }
 
 constexpr FirstCall kPlain{"forward", ai::ActKind::None, ai::BiasKind::None};

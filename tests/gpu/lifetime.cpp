@@ -2,8 +2,6 @@
 #include <cuda_runtime.h>
 #include <doctest/doctest.h>
 
-#include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <limits>
@@ -14,7 +12,6 @@
 
 #include "device_memory.hpp"
 #include "layer.hpp"
-#include "lifecycle_kernels.hpp"
 
 namespace {
 
@@ -23,91 +20,11 @@ using gpu::device_buffer;
 using gpu::download;
 using gpu::Layer;
 using gpu::OwnStream;
-using gpu::poisoning_program;
 using gpu::settled_free_bytes;
-
-constexpr long long kMillisecond = 1'000'000;
 
 double milliseconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start)
       .count();
-}
-
-/// Destroys an executable of `program` while it waits, for kFlightMs, between writing its temporary
-/// and copying it to the layer's Y. Meanwhile other executables ask for as much memory as it had
-/// and fill it with NaN: freed too early, that reaches Y.
-constexpr double kFlightMs = 400.0;
-void destroy_in_flight(const Layer& layer, const ai::Program& program) {
-  const OwnStream unrelated;
-  const OwnStream other;
-  {  // Loading a kernel for the first time may wait for all that runs on the device.
-    ai::Executable warm = captured(program);
-    REQUIRE(warm.launch(other.get()).ok());
-    REQUIRE(warm.wait().ok());
-    ai::Executable poison = captured(poisoning_program(warm.workspace_bytes()));
-    REQUIRE(poison.launch(other.get()).ok());
-    REQUIRE(poison.wait().ok());
-  }
-  layer.clear();
-  REQUIRE(cudaDeviceSynchronize() == cudaSuccess);
-  REQUIRE(gpu::enqueue_spin(1500 * kMillisecond, unrelated.get()) == cudaSuccess);
-
-  const auto start = std::chrono::steady_clock::now();
-  std::size_t bytes = 0;
-  double destroyed_ms = 0.0;
-  std::chrono::steady_clock::time_point launched;
-  {
-    cudaStream_t gone = nullptr;
-    REQUIRE(cudaStreamCreateWithFlags(&gone, cudaStreamNonBlocking) == cudaSuccess);
-    ai::Executable executable = captured(program);
-    bytes = executable.workspace_bytes();
-    launched = std::chrono::steady_clock::now();
-    REQUIRE(executable.launch(gone).ok());
-    REQUIRE(cudaStreamDestroy(gone) == cudaSuccess);
-    const auto before = std::chrono::steady_clock::now();
-    { const ai::Executable dying = std::move(executable); }
-    destroyed_ms = milliseconds_since(before);
-  }
-  CHECK(destroyed_ms < 100.0);
-  REQUIRE(bytes >= Layer::kM * Layer::kN * sizeof(float));
-  std::vector<ai::Executable> churn;
-  for (int i = 0; i < 4; ++i) {
-    churn.push_back(captured(poisoning_program(bytes)));
-    REQUIRE(churn.back().launch(other.get()).ok());
-  }
-  for (ai::Executable& executable : churn) REQUIRE(executable.wait().ok());
-  // Later is no fault: the pool may hand memory on in the order of the work that still uses it.
-  WARN(milliseconds_since(launched) < kFlightMs);
-  CHECK(milliseconds_since(start) < 1400.0);  // nothing has waited for the unrelated kernel
-  CHECK(cudaDeviceSynchronize() == cudaSuccess);
-  CHECK(layer.holds(Layer::kK));
-}
-
-cudaError_t enqueue_flight(cudaStream_t stream) {
-  return gpu::enqueue_spin(static_cast<long long>(kFlightMs) * kMillisecond, stream);
-}
-
-TEST_CASE("B9: destruction in flight neither blocks, nor loses the launch, nor frees too early") {
-  const Layer layer;
-  destroy_in_flight(layer, layer.program_through_temporary(ai::ActKind::None, enqueue_flight));
-}
-
-// A host function cannot be switched off in an executable: another road to the end of the launch.
-TEST_CASE("B9: destruction in flight of an executable with a host function, likewise") {
-  const Layer layer;
-  std::atomic<int> calls{0};
-  const ai::Program program =
-      layer.program_through_temporary(ai::ActKind::None, [&calls](cudaStream_t stream) {
-        const cudaError_t error = enqueue_flight(stream);
-        if (error != cudaSuccess) return error;
-        return cudaLaunchHostFunc(
-            stream, [](void* data) { ++*static_cast<std::atomic<int>*>(data); }, &calls);
-      });
-  const std::vector<ai::Node> nodes = captured(program).nodes();
-  REQUIRE(std::any_of(nodes.begin(), nodes.end(),
-                      [](const ai::Node& node) { return node.kind == "host"; }));
-  destroy_in_flight(layer, program);
-  CHECK(calls == 2);  // one of them to warm up
 }
 
 // One product with an epilogue, a temporary and a copy, 32x128x256.

@@ -90,6 +90,11 @@ Status describe(const Api& api, cudaError_t code, const char* call) noexcept {
           "; the error is sticky: it may stem from earlier work on this device, and every later "
           "CUDA call of this process will report it";
     }
+    if (code == cudaErrorInitializationError) {
+      message +=
+          "; a process that was forked after CUDA was first used in its parent cannot use it: fork "
+          "before, or start a new program";
+    }
     return {class_of(code), std::move(message)};
   } catch (const std::bad_alloc&) {
     return {class_of(code), {}};

@@ -88,6 +88,14 @@ TEST_CASE("a sticky error says that it may stem from earlier work, others do not
   CHECK_FALSE(says_so(cudaErrorMemoryAllocation));
 }
 
+TEST_CASE("an error of initialisation says that a fork may have come too late (B10)") {
+  const Api api = test::recording_api();
+  const Status status = to_status(api, cudaErrorInitializationError, "cudaGetDevice");
+  CHECK(status.code() == StatusCode::CudaError);
+  CHECK(status.message().find("forked after CUDA was first used") != std::string::npos);
+  CHECK(to_status(api, cudaErrorInvalidValue, "c").message().find("fork") == std::string::npos);
+}
+
 TEST_CASE("the macro leaves the function with the failing call's status") {
   const Api api = test::recording_api();
   const auto body = [&]() -> Status {
