@@ -51,7 +51,7 @@ def test_f3_operands_dropped_before_launch_are_not_reused():
     expected = np.asarray(layer.a) @ np.asarray(layer.b)
     layer.drop()
     assert layer.alive() == ["a", "b", "y"]
-    others = [np.full((4, 5), 7, np.float32) for _ in range(50)] + [np.full((4, 3), 7, np.float32) for _ in range(50)]
+    others = [np.full(shape, 7, np.float32) for shape in ((4, 3), (3, 5), (4, 5)) for _ in range(50)]
     layer.executable.launch()
     np.testing.assert_array_equal(layer.refs["y"](), expected)
     assert all((other == 7).all() for other in others)
@@ -326,9 +326,8 @@ def test_nothing_grows_over_thousands_of_captures_and_moves():
 
 
 def run_python(code: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=120, check=False
-    )
+    command = [sys.executable, "-c", textwrap.dedent(code)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
 
 
 EXIT = """

@@ -1,4 +1,4 @@
-"""What the GPU tests of programs share: small integer data, whose products are exact, and steps that take long."""
+"""What the GPU tests of programs share: small integers, whose products are exact, and slow steps."""
 
 from __future__ import annotations
 
