@@ -28,19 +28,12 @@ Array array_of_tensor(const Tensor& given, nb::handle object, Hold hold) {
   return array;
 }
 
-/// Another build's Tensor has an array interface too, but a mix of builds is a mistake.
-void refuse_other_builds(nb::handle object, const char* operand) {
-  const nb::object build = attribute_of(object.type(), "__graph_executor_build__");
-  if (build.is_valid()) refuse(object, operand, "belongs to another build of this module");
-}
-
 }  // namespace
 
 Array array_of(nb::handle object, const char* operand, Hold hold) {
   if (const Tensor* given = tensor_in(object)) return array_of_tensor(*given, object, hold);
   if (auto array = by_exchange_table(object, operand, hold)) return *std::move(array);
   if (auto array = by_buffer(object, operand, hold)) return *std::move(array);
-  refuse_other_builds(object, operand);
   if (!PyType_Check(object.ptr())) {  // a class has its instances' methods
     if (auto array = by_dlpack(object, operand, hold)) return *std::move(array);
     if (auto array = by_cuda_interface(object, operand, hold)) return *std::move(array);

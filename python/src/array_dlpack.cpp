@@ -14,13 +14,14 @@ namespace {
 struct KnownType {
   PyTypeObject* type = nullptr;
   const dlpack::ExchangeApi* api = nullptr;
+  /// Another build's Tensor: it shows its memory as others do, but a mix of builds is a mistake.
+  bool is_foreign = false;
 };
 std::array<KnownType, 16> known_types{};
 std::size_t next_known_type = 0;
 
-const dlpack::ExchangeApi* look_up(PyTypeObject* type) {
-  const nb::object capsule =
-      attribute_of(reinterpret_cast<PyObject*>(type), "__dlpack_c_exchange_api__");
+const dlpack::ExchangeApi* look_up(nb::handle type) {
+  const nb::object capsule = attribute_of(type, "__dlpack_c_exchange_api__");
   const char* name = dlpack::ExchangeApi::kName;
   if (!capsule.is_valid() || PyCapsule_IsValid(capsule.ptr(), name) == 0) return nullptr;
   auto* api = static_cast<dlpack::ExchangeApi*>(PyCapsule_GetPointer(capsule.ptr(), name));
@@ -28,18 +29,20 @@ const dlpack::ExchangeApi* look_up(PyTypeObject* type) {
   return api != nullptr && api->managed_from_object != nullptr ? api : nullptr;
 }
 
-const dlpack::ExchangeApi* api_of(PyTypeObject* type) {
-  for (const KnownType& known : known_types) {
-    if (known.type == type) return known.api;
+KnownType known(PyTypeObject* type) {
+  for (const KnownType& entry : known_types) {
+    if (entry.type == type) return entry;
   }
-  const dlpack::ExchangeApi* api = look_up(type);
+  const nb::handle handle(reinterpret_cast<PyObject*>(type));
+  const KnownType found{type, look_up(handle),
+                        attribute_of(handle, "__graph_executor_build__").is_valid()};
   KnownType& place = known_types[next_known_type];
   next_known_type = (next_known_type + 1) % known_types.size();
   PyTypeObject* old = place.type;
   Py_INCREF(type);
-  place = {type, api};
+  place = found;
   Py_XDECREF(old);  // last: it may run Python code
-  return api;
+  return found;
 }
 
 // Reading a DLTensor ------------------------------------------------------------------------------
@@ -128,7 +131,7 @@ nb::object detached(nb::handle object, const dlpack::ExchangeApi& api, const cha
   if (!detach.is_valid()) return {};
   nb::object alias = nb::steal(PyObject_CallNoArgs(detach.ptr()));
   if (!alias.is_valid()) refuse_because(object, operand);
-  return api_of(Py_TYPE(alias.ptr())) == &api ? alias : nb::object();
+  return known(Py_TYPE(alias.ptr())).api == &api ? alias : nb::object();
 }
 
 nb::object call(nb::handle function, bool with_stream, bool with_version) {
@@ -172,7 +175,8 @@ nb::object capsule_from(nb::handle object, nb::handle function, const char* oper
 }  // namespace
 
 std::optional<Array> by_exchange_table(nb::handle object, const char* operand, Hold hold) {
-  const dlpack::ExchangeApi* api = api_of(Py_TYPE(object.ptr()));
+  const auto [type, api, is_foreign] = known(Py_TYPE(object.ptr()));
+  if (is_foreign) refuse(object, operand, "belongs to another build of this module");
   if (api == nullptr) return std::nullopt;
   std::optional<Array> array(std::in_place);
   if (hold == Hold::Call && api->tensor_from_object != nullptr) {

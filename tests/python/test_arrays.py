@@ -253,6 +253,13 @@ def test_an_attribute_that_raises_is_the_cause_of_a_type_error() -> None:
 # Neither
 
 
+def test_e7_a_tensor_of_another_build_is_a_type_error_whatever_it_offers() -> None:
+    for base, given in ((CudaArray, ()), (DLPack, (0x1000, (2, 3)))):
+        kind = type("Tensor", (base,), {"__graph_executor_build__": "other"})
+        with pytest.raises(TypeError, match="belongs to another build of this module"):
+            ge.as_tensor(kind(*given))
+
+
 @pytest.mark.parametrize("item", [None, 3, 2.5, "text", object(), [1.0], DLPack, np.ndarray, np.float32])
 def test_what_is_no_array_is_a_type_error(item: Any) -> None:
     with pytest.raises(TypeError, match=r"object \(.*\) is no Tensor and has no buffer, __dlpack__ or"):
