@@ -174,6 +174,7 @@ TEST_CASE("calls that are made while a thread's own objects go are done, step by
   int good = 0;
   std::size_t graphs = 1;
   std::thread([&] {
+    INFO("doctest's own objects of the thread go last");
     thread_local std::unique_ptr<Last> last;  // made before the thread's first call: goes after
     last.reset(new Last{&f, &layer.call, good, graphs});
     repeat(f, layer, kGraphFrom, f.stream);
