@@ -66,7 +66,7 @@ def test_transposed_torch_parameters_are_used_in_place():
     with torch.no_grad():
         parameter.mul_(2)
     executable.launch()
-    same(y, 2 * product(x, w.t()))
+    same(y, product(x, w.t()))  # `w` is the parameter's memory
 
 
 def test_copies_bring_pinned_inputs_and_outputs():
@@ -192,7 +192,7 @@ def test_rebind_moves_torch_tensors_for_launches_to_come():
     executable.launch()
     same(y, product(x, w))
     same(fresh_y, product(fresh_x, w))
-    with pytest.raises(ge.ShapeMismatch, match="the new A of forward"):
+    with pytest.raises(ge.ShapeMismatch, match="the new .*, expected"):
         executable.rebind({fresh_x: integers(5, 3)})
     with pytest.raises(ge.DeviceMismatch, match="expected CUDA:0"):
         executable.rebind({fresh_x: torch.zeros(4, 3)})
