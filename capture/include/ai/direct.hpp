@@ -7,8 +7,8 @@
 #include "ai/status.hpp"
 #include "ai/step.hpp"
 
-/// The direct path: a call is validated and enqueued at once, without a program or a graph of the
-/// library's. For calls that come once, whose operands move, or that the caller captures.
+/// The direct path: a call is validated and enqueued at once, without a program. For calls that
+/// come once, whose operands move, or that the caller captures.
 ///
 /// What was planned for a problem (shapes, leading dimensions, attributes, alignments of the
 /// pointers) is kept and serves every later call that poses it, whatever its pointers; a call then
@@ -18,12 +18,12 @@
 ///
 /// A call that a thread makes again and again over the same pointers is launched as a graph from
 /// the eighth time on, which costs the host less than one kernel launch. The eighth call makes that
-/// graph and takes some 100 us longer, once; where it cannot be made, the call stays as it was.
-/// Results are bitwise the same. Launches of one graph run one after the other, also on several
-/// streams. A graph has scratch of its own (calls with more than 1 MiB of it get none) and takes
-/// driver memory of about 100 KiB. A thread keeps the graphs of its last 32 calls, all threads
-/// together at most 256; they go with the thread, when other calls take their place, and at the
-/// thread's next call after clear_plan_cache or set_plan_cache_limit, without waiting for launches.
+/// graph and takes longer, once; where it cannot be made, the call stays as it was. Results are
+/// bitwise the same. Launches of one graph run one after the other, also on several streams. A
+/// graph has scratch of its own (calls with more than 1 MiB of it get none) and takes driver memory
+/// of about 100 KiB. A thread keeps the graphs of its last 32 calls, all threads together at most
+/// 256; they go with the thread, when other calls take their place, and at the thread's next call
+/// after clear_plan_cache or set_plan_cache_limit, without waiting for launches.
 ///
 /// The first call for a problem and the one that makes a graph record work on a private stream. As
 /// with capture, cudaDeviceSynchronize in another thread at that moment is refused by CUDA.
