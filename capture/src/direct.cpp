@@ -86,6 +86,11 @@ void set_plan_cache_limit(std::size_t plans) noexcept try {
 } catch (const std::bad_alloc&) {  // of the first use: there is nothing yet to limit
 }
 
+void set_graph_limit(std::size_t graphs) noexcept try {
+  path().set_graph_limit(graphs);
+} catch (const std::bad_alloc&) {  // likewise
+}
+
 void clear_plan_cache() noexcept try {
   path().clear();
 } catch (const std::bad_alloc&) {  // likewise
@@ -95,6 +100,7 @@ PlanCacheInfo plan_cache() noexcept {
   return {};
 }
 void set_plan_cache_limit(std::size_t) noexcept {}
+void set_graph_limit(std::size_t) noexcept {}
 void clear_plan_cache() noexcept {}
 #endif
 

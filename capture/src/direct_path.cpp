@@ -232,11 +232,19 @@ gemm::PlanCacheInfo DirectPath::info() const {
           .planned = planned_.load(std::memory_order_relaxed),
           .scratch_blocks = scratch.blocks,
           .scratch_bytes = scratch.bytes,
-          .graphs = DirectReplay::count()};
+          .graphs = DirectReplay::count(),
+          .graph_limit = DirectReplay::limit()};
 }
 
 void DirectPath::set_limit(std::size_t plans) {
   plans_.set_limit(plans);
+  epoch_.store(++last_epoch, std::memory_order_relaxed);
+  RecentCalls::forget_here();
+}
+
+void DirectPath::set_graph_limit(std::size_t graphs) {
+  DirectReplay::set_limit(graphs);
+  if (DirectReplay::count() <= graphs) return;
   epoch_.store(++last_epoch, std::memory_order_relaxed);
   RecentCalls::forget_here();
 }

@@ -40,7 +40,7 @@ std::unique_ptr<DirectReplay> DirectReplay::make(const cuda::Api& api,
                                                  const DirectCall& call) noexcept try {
   const cuda::CaptureModeGuard relaxed(api);
   std::unique_ptr<DirectReplay> made(new DirectReplay(api, driver, call.device()));
-  if (count() > kMost || !made->build(plan, call).ok()) return nullptr;
+  if (count() > limit() || !made->build(plan, call).ok()) return nullptr;
   return made;
 } catch (const std::bad_alloc&) {
   return nullptr;

@@ -6,7 +6,8 @@ namespace ge_python {
 
 namespace nb = nanobind;
 
-/// forward, backward, forward_ex, backward_ex, plan_cache, set_plan_cache_limit, clear_plan_cache.
+/// forward, backward, forward_ex, backward_ex, plan_cache, set_plan_cache_limit,
+/// set_graph_limit, clear_plan_cache.
 void bind_direct(nb::module_& module);
 /// forward_numpy.
 void bind_numpy(nb::module_& module);

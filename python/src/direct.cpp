@@ -167,7 +167,9 @@ void bind_direct(nb::module_& module) {
       .def_ro("limit", &Info::limit, "How many at most; the one longest unused goes first.")
       .def_ro("planned", &Info::planned, "Problems planned so far, kept or not.")
       .def_ro("scratch_blocks", &Info::scratch_blocks, "Streams with scratch.")
-      .def_ro("scratch_bytes", &Info::scratch_bytes, "Device memory in them.");
+      .def_ro("scratch_bytes", &Info::scratch_bytes, "Device memory in them.")
+      .def_ro("graphs", &Info::graphs, "Calls that are graphs, of all threads.")
+      .def_ro("graph_limit", &Info::graph_limit, "How many at most.");
   const nb::call_guard<nb::gil_scoped_release> without_gil;
   module.def(
       "plan_cache", &ai::gemm::plan_cache, without_gil,
@@ -175,6 +177,11 @@ void bind_direct(nb::module_& module) {
       "plans.");
   module.def("set_plan_cache_limit", &ai::gemm::set_plan_cache_limit, "plans"_a, without_gil,
              "How many plans are kept at most (1024 at first). 0: every call plans.");
+  module.def(
+      "set_graph_limit", &ai::gemm::set_graph_limit, "graphs"_a, without_gil,
+      "How many repeated calls may be graphs at once (256 at first). 0: none, and no call but the\n"
+      "first for a problem records anything, which cudaDeviceSynchronize (torch.cuda.synchronize)\n"
+      "in another thread at that moment would disturb.");
   module.def("clear_plan_cache", &ai::gemm::clear_plan_cache, without_gil,
              "Forgets every plan and gives scratch back, behind the work that uses it.");
 }

@@ -231,5 +231,5 @@ def test_the_primitives_of_the_ex_calls_are_keywords_only() -> None:
 
 def test_every_call_has_a_docstring() -> None:
     for name in ("forward", "backward", "forward_ex", "backward_ex", "forward_numpy", "plan_cache",
-                 "set_plan_cache_limit", "clear_plan_cache", "GemmAttrs"):  # fmt: skip
+                 "set_plan_cache_limit", "set_graph_limit", "clear_plan_cache", "GemmAttrs"):  # fmt: skip
         assert len(inspect.getdoc(getattr(gemm, name)) or "") > 40, name

@@ -161,12 +161,16 @@ def test_a_tensor_over_a_pointer_serves_on_the_host() -> None:
 
 def test_the_plan_cache_has_a_limit_and_can_be_cleared() -> None:
     before = gemm.plan_cache()
-    for name in ("plans", "limit", "planned", "scratch_blocks", "scratch_bytes"):
+    for name in ("plans", "limit", "planned", "scratch_blocks", "scratch_bytes", "graphs", "graph_limit"):
         assert isinstance(getattr(before, name), int)
     gemm.clear_plan_cache()
     assert gemm.plan_cache().plans == 0
     gemm.set_plan_cache_limit(before.limit)
     assert gemm.plan_cache().limit == before.limit
+    gemm.set_graph_limit(before.graph_limit)
+    assert gemm.plan_cache().graph_limit == before.graph_limit
     for wrong in (-1, 1.5, "many", None):
         with pytest.raises(TypeError):
             gemm.set_plan_cache_limit(wrong)
+        with pytest.raises(TypeError):
+            gemm.set_graph_limit(wrong)

@@ -22,11 +22,12 @@
 /// bitwise the same. Launches of one graph run one after the other, also on several streams. A
 /// graph has scratch of its own (calls with more than 1 MiB of it get none) and takes driver memory
 /// of about 100 KiB. A thread keeps the graphs of its last 32 calls, all threads together at most
-/// 256; they go with the thread, when other calls take their place, and at the thread's next call
-/// after clear_plan_cache or set_plan_cache_limit, without waiting for launches.
+/// 256 (set_graph_limit); they go with the thread, when other calls take their place, and at the
+/// thread's next call after clear_plan_cache or set_plan_cache_limit, without waiting for launches.
 ///
 /// The first call for a problem and the one that makes a graph record work on a private stream. As
-/// with capture, cudaDeviceSynchronize in another thread at that moment is refused by CUDA.
+/// with capture, cudaDeviceSynchronize in another thread at that moment is refused by CUDA; where
+/// other threads do that at any time, warm up first and set_graph_limit(0), or synchronise streams.
 ///
 /// Where a pointer lives is asked of CUDA when a thread first sees it, until clear_plan_cache.
 /// Scratch comes from one block a stream, which is kept for up to 64 streams. Any number of threads
@@ -70,10 +71,14 @@ struct PlanCacheInfo {
   std::size_t scratch_blocks = 0;  ///< streams with scratch
   std::size_t scratch_bytes = 0;   ///< device memory in them
   std::size_t graphs = 0;          ///< of calls that are made again and again, of all threads
+  std::size_t graph_limit = 0;     ///< how many at most
 };
 [[nodiscard]] PlanCacheInfo plan_cache() noexcept;
 /// 1024 at first. 0: nothing is kept, every call plans.
 void set_plan_cache_limit(std::size_t plans) noexcept;
+/// 256 at first. 0: no call is made a graph, and only the first for a problem records anything.
+/// Where there are more already, all go: this thread's at once, another's at its next call.
+void set_graph_limit(std::size_t graphs) noexcept;
 /// Forgets every plan (another thread's last ones when it next calls) and gives scratch back behind
 /// the work that uses it: that of a stream with many calls by its next one, since only then its end
 /// is known. Graphs go with the plans. May be called at any time, also while other threads call.

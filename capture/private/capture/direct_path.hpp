@@ -35,6 +35,7 @@ class DirectPath {
 
   [[nodiscard]] gemm::PlanCacheInfo info() const;
   void set_limit(std::size_t plans);
+  void set_graph_limit(std::size_t graphs);
   void clear();
 
  private:

@@ -22,14 +22,21 @@ class DirectReplay {
  public:
   /// Calls with more scratch go without: each graph would keep that much for itself.
   static constexpr std::size_t kMostScratch = std::size_t{1} << 20;
-  /// At once, in the process: the driver takes 50 to 160 KiB of device memory for each.
-  static constexpr std::size_t kMost = 256;
+  /// How many there may be at once, in the process: the driver takes 50 to 160 KiB of device memory
+  /// for each.
+  static constexpr std::size_t kDefaultLimit = 256;
+  [[nodiscard]] static std::size_t limit() noexcept {
+    return limit_.load(std::memory_order_relaxed);
+  }
+  static void set_limit(std::size_t limit) noexcept {
+    limit_.store(limit, std::memory_order_relaxed);
+  }
 
   /// Whether a call that goes `road` may have one.
   [[nodiscard]] static bool suits(const DirectRoad& road) noexcept {
     return !road.steps.empty() && road.scratch.bytes <= kMostScratch;
   }
-  [[nodiscard]] static bool has_room() noexcept { return count() < kMost; }
+  [[nodiscard]] static bool has_room() noexcept { return count() < limit(); }
   /// How many there are.
   [[nodiscard]] static std::size_t count() noexcept {
     return count_.load(std::memory_order_relaxed);
@@ -56,6 +63,7 @@ class DirectReplay {
   [[nodiscard]] Status leave_scratch_to_last_launch() noexcept;
 
   static inline std::atomic<std::size_t> count_{0};
+  static inline std::atomic<std::size_t> limit_{kDefaultLimit};
 
   const cuda::Api& api_;
   const cuda::DriverLaunch driver_;

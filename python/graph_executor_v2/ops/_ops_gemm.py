@@ -35,6 +35,7 @@ from .._core import (
     make_tensor_1d,
     make_tensor_2d,
     plan_cache,
+    set_graph_limit,
     set_plan_cache_limit,
 )
 
@@ -68,5 +69,6 @@ __all__ = [
     "make_tensor_1d",
     "make_tensor_2d",
     "plan_cache",
+    "set_graph_limit",
     "set_plan_cache_limit",
 ]

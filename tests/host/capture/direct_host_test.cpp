@@ -109,6 +109,7 @@ TEST_CASE("without a GPU a direct call on CUDA tensors says why") {
   CHECK(status.message() == available.message());
   CHECK(ai::gemm::plan_cache().plans == 0);
   ai::gemm::set_plan_cache_limit(7);
+  ai::gemm::set_graph_limit(ai::gemm::plan_cache().graph_limit);
   ai::gemm::clear_plan_cache();
 }
 

@@ -193,7 +193,7 @@ TEST_CASE("of all threads there are at most 256 graphs at once, and then calls g
   const auto nest = [&](const auto& self, int depth) -> void {
     for (const auto& layer : layers) repeat(f, *layer, kGraphFrom, f.stream);
     most = std::max(most, f.path->info().graphs);
-    REQUIRE(f.path->info().graphs <= DirectReplay::kMost);
+    REQUIRE(f.path->info().graphs <= DirectReplay::kDefaultLimit);
     if (depth > 0) std::thread([&] { self(self, depth - 1); }).join();
   };
   std::thread([&] {
@@ -203,7 +203,7 @@ TEST_CASE("of all threads there are at most 256 graphs at once, and then calls g
     for (const auto& layer : layers) repeat(f, *layer, kGraphFrom, f.stream);
     CHECK(f.path->info().graphs >= here);
   }).join();
-  CHECK(most == DirectReplay::kMost);
+  CHECK(most == DirectReplay::kDefaultLimit);
   CHECK(f.path->info().graphs == 0);
   for (const auto& layer : layers) repeat(f, *layer, kGraphFrom, f.stream);
   CHECK(f.path->info().graphs > 0);
@@ -219,7 +219,7 @@ TEST_CASE("a call that found no room for its graph takes it when there is") {
   std::promise<void> may_end;
   const auto fill = [&](const auto& self) -> void {
     for (const auto& other : layers) repeat(f, *other, kGraphFrom, f.stream);
-    if (f.path->info().graphs < DirectReplay::kMost) {
+    if (f.path->info().graphs < DirectReplay::kDefaultLimit) {
       std::thread([&] { self(self); }).join();
     } else {
       is_full.set_value();
@@ -229,11 +229,30 @@ TEST_CASE("a call that found no room for its graph takes it when there is") {
   std::thread threads([&] { fill(fill); });
   is_full.get_future().wait();
   repeat(f, layer, 2 * kGraphFrom, f.stream);
-  CHECK(f.path->info().graphs == DirectReplay::kMost);
+  CHECK(f.path->info().graphs == DirectReplay::kDefaultLimit);
   may_end.set_value();
   threads.join();
   CHECK(f.path->info().graphs == 0);
   repeat(f, layer, 1, f.stream);
+  CHECK(f.path->info().graphs == 1);
+  CHECK(f.settle() == "");
+}
+
+TEST_CASE("a limit of graphs holds from the next call on, and none means none") {
+  Fixture f;
+  const Layer one(f.fake, 2, 3, 4);
+  const Layer two(f.fake, 2, 3, 4);
+  f.path->set_graph_limit(1);
+  CHECK(f.path->info().graph_limit == 1);
+  repeat(f, one, kGraphFrom, f.stream);
+  repeat(f, two, 2 * kGraphFrom, f.stream);
+  CHECK(f.path->info().graphs == 1);
+  f.path->set_graph_limit(0);
+  CHECK(f.path->info().graphs == 0);
+  repeat(f, one, 3 * kGraphFrom, f.stream);
+  CHECK(f.path->info().graphs == 0);
+  f.path->set_graph_limit(DirectReplay::kDefaultLimit);
+  repeat(f, one, 1, f.stream);
   CHECK(f.path->info().graphs == 1);
   CHECK(f.settle() == "");
 }
