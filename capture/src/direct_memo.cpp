@@ -8,12 +8,12 @@
 namespace ai::detail {
 
 bool RecentCall::is(const DirectCall& call, const DirectKey& of_call) const noexcept {
-  if (!is_kept || !(key == of_call)) return false;
+  if (!is_kept) return false;
   for (std::size_t slot = 0; slot < call.slots(); ++slot) {
     const Tensor* const operand = call.operand(slot);
     if (operand != nullptr && operand->data != pointers[slot]) return false;
   }
-  return true;
+  return key == of_call;
 }
 
 void RecentCall::become(const DirectCall& call, const DirectKey& of_call,
@@ -83,39 +83,28 @@ void RecentCalls::forget_here() noexcept {
 }
 
 void RecentCalls::forget() noexcept {
-  for (auto& set : sets_) {
-    for (RecentCall& call : set) call.forget();
-  }
-}
-
-std::size_t RecentCalls::set_of(const DirectCall& call, const DirectKey& key) noexcept {
-  static_assert(kSets == 8);  // three bits
-  const Tensor* output = nullptr;
-  for (std::size_t slot = call.first_output(); output == nullptr && slot < call.slots(); ++slot) {
-    output = call.operand(slot);
-  }
-  const auto address = output != nullptr ? reinterpret_cast<std::uintptr_t>(output->data) : 0;
-  const std::uint64_t mixed = (key.hash() ^ address) * 0x9E3779B97F4A7C15U;
-  return static_cast<std::size_t>(mixed >> 61);
+  for (RecentCall& call : calls_) call.forget();
 }
 
 RecentCall* RecentCalls::find(const DirectCall& call, const DirectKey& key) noexcept {
-  for (RecentCall& recent : sets_[set_of(call, key)]) {
-    if (!recent.is(call, key)) continue;
-    recent.last_use = ++clock_;
-    return &recent;
+  for (std::size_t i = 0; i < kMost; ++i) {
+    const std::size_t at = (latest_ + i) % kMost;
+    if (!calls_[at].is(call, key)) continue;
+    latest_ = at;
+    calls_[at].last_use = ++clock_;
+    return &calls_[at];
   }
   return nullptr;
 }
 
-RecentCall& RecentCalls::oldest(const DirectCall& call, const DirectKey& key) noexcept {
-  auto& set = sets_[set_of(call, key)];
-  RecentCall* oldest = set.data();
-  for (RecentCall& recent : set) {
-    if (recent.last_use < oldest->last_use) oldest = &recent;
+RecentCall& RecentCalls::oldest() noexcept {
+  std::size_t oldest = 0;
+  for (std::size_t i = 1; i < kMost; ++i) {
+    if (calls_[i].last_use < calls_[oldest].last_use) oldest = i;
   }
-  oldest->last_use = ++clock_;
-  return *oldest;
+  latest_ = oldest;
+  calls_[oldest].last_use = ++clock_;
+  return calls_[oldest];
 }
 
 }  // namespace ai::detail

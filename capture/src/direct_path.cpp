@@ -101,7 +101,7 @@ Status DirectPath::run(const DirectCall& call, Stream stream) {
   }
   RecentCall* recent = memo->find(call, key);
   const bool is_known = recent != nullptr && recent->clock == plans_.clock();
-  if (recent == nullptr) recent = &memo->oldest(call, key);
+  if (recent == nullptr) recent = &memo->oldest();
   if (!is_known) AI_RETURN_IF_ERROR(recall(call, key, *recent));
   return run_known(*recent, call, stream);
 }

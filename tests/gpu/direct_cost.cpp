@@ -25,6 +25,9 @@ namespace {
 using support::median;
 
 constexpr double kAllowedNs = 1000.0;
+/// As many calls as push each other out of what a thread remembers: made in turn, each is looked at
+/// anew and never becomes a graph.
+constexpr std::size_t kMoving = ai::detail::RecentCalls::kMost + 1;
 
 ai::Result<ai::GemmPlan> plan_of(const ai::GemmForward& call) {
   return ai::plan_forward(call);
@@ -83,7 +86,7 @@ class BareSteps {
 /// (which holds about a thousand): a full one would be timed instead.
 template <typename Enqueue>
 double batch_ns(cudaStream_t stream, const Enqueue& enqueue) {
-  constexpr std::size_t kBatch = 25;
+  constexpr std::size_t kBatch = kMoving;  // all of those in turn
   REQUIRE(cudaStreamSynchronize(stream) == cudaSuccess);
   bool good = true;
   const auto begin = std::chrono::steady_clock::now();
@@ -122,37 +125,17 @@ double measure(cudaStream_t stream, const Direct& direct, const Steps& steps,
   return difference;
 }
 
-/// Operands of as many calls as push each other out of what a thread remembers: made in turn, each
-/// is looked at anew and never becomes a graph.
-template <typename Data>
-std::vector<std::unique_ptr<gpu::Placed<Data>>> moving_operands(const support::Case& spec) {
-  using ai::detail::RecentCalls;
-  const auto set_of = [](const gpu::Placed<Data>& placed) {
-    const auto given = placed.call();
-    const ai::detail::DirectCall call(given);
-    return RecentCalls::set_of(call, ai::detail::DirectKey(call));
-  };
-  std::vector<std::unique_ptr<gpu::Placed<Data>>> chosen;
-  std::vector<std::unique_ptr<gpu::Placed<Data>>> others;  // held, so that other memory is given
-  while (chosen.size() < RecentCalls::kWays + 1) {
-    auto placed = std::make_unique<gpu::Placed<Data>>(spec);
-    REQUIRE(placed->upload() == cudaSuccess);
-    const bool fits = chosen.empty() || set_of(*placed) == set_of(*chosen.front());
-    (fits ? chosen : others).push_back(std::move(placed));
-    REQUIRE(others.size() < 1000);
-  }
-  return chosen;
-}
-
 /// Direct calls against bare steps.
 template <typename Data>
 void check_cost(const std::string& what, const support::Case& spec) {
   ai::gemm::clear_plan_cache();
-  const auto sets = moving_operands<Data>(spec);
+  std::vector<std::unique_ptr<gpu::Placed<Data>>> sets;
   std::vector<BareSteps> bare;
   std::vector<decltype(sets[0]->call())> calls;
-  for (const auto& set : sets) {
-    calls.push_back(set->call());
+  for (std::size_t i = 0; i < kMoving; ++i) {
+    sets.push_back(std::make_unique<gpu::Placed<Data>>(spec));
+    REQUIRE(sets.back()->upload() == cudaSuccess);
+    calls.push_back(sets.back()->call());
     bare.emplace_back(plan_of(calls.back()));
   }
   cudaStream_t stream = nullptr;

@@ -3,7 +3,9 @@
 
 #include <optional>
 #include <thread>
+#include <vector>
 
+#include "capture/direct_memo.hpp"
 #include "direct_support.hpp"
 #include "held_thing.hpp"
 
@@ -60,17 +62,18 @@ TEST_CASE("what is held may call the library when it goes, from another thread t
   CHECK(f.settle() == "");
 }
 
-TEST_CASE("a direct call stays itself though what goes in it makes another like it") {
+TEST_CASE("a direct call stays itself though what goes in it makes as many as are remembered") {
   Fixture f;
-  f.path.scratch_only = true;
   const Layer layer(f.fake, 2, 2, 3);
-  GemmForward twin = layer.call;  // but for A, so that both have one place among the recent calls
-  twin.A.data = f.fake.operand(6 * sizeof(float));
-  Layer::fill(twin.A, 5.0F);
+  std::vector<GemmForward> twins(detail::RecentCalls::kMost, layer.call);  // but for A
+  for (GemmForward& twin : twins) {
+    twin.A.data = f.fake.operand(6 * sizeof(float));
+    Layer::fill(twin.A, 5.0F);
+  }
   OneLayer one(f.fake);
   Thing thing([&] {
     f.fake.device = 1;
-    CHECK(f.path.run(twin, f.stream).ok());
+    for (const GemmForward& twin : twins) CHECK(f.path.run(twin, f.stream).ok());
     CHECK(layer.y() == 30.0F);
   });
   CHECK(f.path.run(layer.call, f.stream).ok());
