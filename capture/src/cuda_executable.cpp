@@ -76,7 +76,7 @@ Status CudaExecutable::leave_to_last_launch() noexcept {
 }
 
 Status CudaExecutable::launch(Stream stream) noexcept {
-  if (cuda::is_default(stream)) [[unlikely]]
+  if (cuda::is_default(stream) || cuda::is_forked()) [[unlikely]]
     return launch_on_device(stream);
   if (!driver_) [[unlikely]]
     return launch_here(stream);

@@ -19,9 +19,10 @@ constexpr int kRetries = 3;  // of a recording that another thread breaks
 
 DirectReplay::DirectReplay(const cuda::Api& api, const cuda::DriverLaunch& driver,
                            int device) noexcept
-    : api_(api), driver_(driver), device_(device) {
-  count_.fetch_add(1, std::memory_order_relaxed);
-}
+    : api_(api),
+      driver_(driver),
+      device_(device),
+      before_(count_.fetch_add(1, std::memory_order_relaxed)) {}
 
 // Where it cannot be made sure that nothing uses the scratch any more, it is never freed.
 DirectReplay::~DirectReplay() {
@@ -40,7 +41,7 @@ std::unique_ptr<DirectReplay> DirectReplay::make(const cuda::Api& api,
                                                  const DirectCall& call) noexcept try {
   const cuda::CaptureModeGuard relaxed(api);
   std::unique_ptr<DirectReplay> made(new DirectReplay(api, driver, call.device()));
-  if (count() > limit() || !made->build(plan, call).ok()) return nullptr;
+  if (made->before_ >= limit() || !made->build(plan, call).ok()) return nullptr;
   return made;
 } catch (const std::bad_alloc&) {
   return nullptr;
@@ -97,7 +98,7 @@ Status DirectReplay::launch(Stream stream) {
     stream_ = stream;
   }
   is_launched_ = true;
-  if (driver_) {
+  if (driver_ && !cuda::is_forked()) {
     const CUresult code = driver_.graph_launch(exec_.get(), stream);
     if (code == CUDA_SUCCESS) return {};
     // This thread has not made the runtime's context its own: the runtime does that.

@@ -1,6 +1,23 @@
 #include "cuda/driver_streams.hpp"
 
+#include <pthread.h>
+
+#include <atomic>
+
 namespace ai::cuda {
+namespace {
+
+constinit std::atomic<bool> forked{false};
+
+void mark_as_forked() {
+  forked.store(true, std::memory_order_relaxed);
+}
+
+}  // namespace
+
+bool is_forked() noexcept {
+  return forked.load(std::memory_order_relaxed);
+}
 
 void* driver_function(const Api& api, const char* symbol) noexcept {
   constexpr unsigned kVersion = 12000;
@@ -16,6 +33,7 @@ void* driver_function(const Api& api, const char* symbol) noexcept {
 }
 
 DriverStreams driver_streams(const Api& api) noexcept {
+  [[maybe_unused]] static const int watched = pthread_atfork(nullptr, nullptr, &mark_as_forked);
   DriverStreams driver;
   driver.is_capturing =
       reinterpret_cast<decltype(driver.is_capturing)>(driver_function(api, "cuStreamIsCapturing"));
@@ -26,7 +44,7 @@ DriverStreams driver_streams(const Api& api) noexcept {
 cudaError_t is_capturing(const Api& api, const DriverStreams& driver, cudaStream_t stream,
                          cudaStreamCaptureStatus* status) noexcept {
   CUstreamCaptureStatus answer = CU_STREAM_CAPTURE_STATUS_NONE;
-  if (!is_default(stream) && driver.is_capturing != nullptr &&
+  if (!is_default(stream) && driver.is_capturing != nullptr && !is_forked() &&
       driver.is_capturing(stream, &answer) == CUDA_SUCCESS) {
     *status = static_cast<cudaStreamCaptureStatus>(answer);
     return cudaSuccess;
@@ -36,7 +54,7 @@ cudaError_t is_capturing(const Api& api, const DriverStreams& driver, cudaStream
 
 cudaError_t get_id(const Api& api, const DriverStreams& driver, cudaStream_t stream,
                    unsigned long long* id) noexcept {
-  if (!is_default(stream) && driver.get_id != nullptr &&
+  if (!is_default(stream) && driver.get_id != nullptr && !is_forked() &&
       driver.get_id(stream, id) == CUDA_SUCCESS) {
     return cudaSuccess;
   }

@@ -15,7 +15,7 @@ struct DriverStreams {
   CUresult (*get_id)(CUstream, unsigned long long*) = nullptr;
 };
 
-/// Looks the functions up. Leaves no error behind.
+/// Looks the functions up. Leaves no error behind. From the first time on, is_forked() tells.
 [[nodiscard]] DriverStreams driver_streams(const Api& api) noexcept;
 
 /// cudaStreamIsCapturing and cudaStreamGetId. Where the driver's own call is not to be had, is not
@@ -32,6 +32,11 @@ struct DriverStreams {
   return reinterpret_cast<std::uintptr_t>(stream) <=
          reinterpret_cast<std::uintptr_t>(cudaStreamPerThread);
 }
+
+/// Whether this process is a fork of one that has used the library on a GPU. CUDA does not work in
+/// it: the runtime says so (cudaErrorInitializationError), but some of the driver's functions
+/// succeed and do nothing. So these are not to be called then.
+[[nodiscard]] bool is_forked() noexcept;
 
 /// A driver function that has this form since CUDA 12; null where there is none. Leaves no error
 /// behind.
