@@ -153,7 +153,7 @@ def test_f3_rebind_in_flight_holds_the_old_tensor_until_its_launch_is_over():
     old = x.data_ptr()
     torch.cuda.synchronize()
     stream = torch.cuda.Stream()
-    executable = slow_layer(x, w, y, 2 * LONG)
+    executable = slow_layer(x, w, y, 10 * LONG)  # collecting garbage takes a while, too
     executable.launch(stream)
     with torch.cuda.stream(stream):
         result.copy_(y)
