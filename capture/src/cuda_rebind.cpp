@@ -97,7 +97,7 @@ Status CudaExecutable::replace(const Moves& moves) {
     Status status = finish();
     if (status.ok()) {
       blueprint_ = std::move(*next);
-      parts->captured.retained().held = captured_.retained().held;
+      parts->captured.retained().held = std::move(captured_.retained().held);
       std::swap(captured_, parts->captured);
       std::swap(info_, parts->info);
       parts->captured.exec.reset();

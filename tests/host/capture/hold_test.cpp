@@ -184,6 +184,28 @@ TEST_CASE("B9: a rebind holds what was held before, in place and anew") {
   }
 }
 
+TEST_CASE("B9: what a graph that was replaced had held is replaced at once, though CUDA keeps it") {
+  for (const cudaGraphNodeType user : {cudaGraphNodeTypeKernel, cudaGraphNodeTypeHost}) {
+    FakeCuda fake;
+    MovableProgram p(fake, user);
+    Thing thing;
+    {
+      Executable executable = p.capture();
+      executable.hold(thing.give());
+      CHECK(launched(fake, executable, p.y) == expected_y(1));
+      fake.hold();
+      REQUIRE(executable.launch(fake.make_stream()).ok());
+      REQUIRE(executable.wait().ok());
+      REQUIRE(executable.rebind({{p.x, p.buffer(6, 2.0F, 1)}}).ok());
+      CHECK(!thing.gone);
+      executable.hold(nullptr);
+      CHECK(thing.gone);
+      fake.complete();
+    }
+    CHECK(settled(fake) == "");
+  }
+}
+
 TEST_CASE("A6: a rebind that fails leaves what is held where it was") {
   for (const cudaGraphNodeType user : {cudaGraphNodeTypeKernel, cudaGraphNodeTypeHost}) {
     FakeCuda fake;
