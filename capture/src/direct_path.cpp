@@ -175,7 +175,7 @@ void DirectPath::make_replay(RecentCall& known, const DirectCall& call) const {
   if (known.uses < kGraphFrom && ++known.uses < kGraphFrom) return;
   if (!known.may_replay || !DirectReplay::has_room()) return;
   known.replay = DirectReplay::make(api_, launch_, *known.plan, call);
-  known.may_replay = known.replay != nullptr;
+  known.may_replay = known.replay != nullptr || !DirectReplay::has_room();
 }
 
 Status DirectPath::run_eager(RecentCall& known, const DirectCall& call, Stream stream) {

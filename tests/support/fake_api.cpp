@@ -33,6 +33,7 @@ void FakeCuda::fail_any(int nth, cudaError_t code) {
 }
 
 cudaError_t FakeCuda::enter(const char* function, bool has_slot) {
+  if (before_call) before_call(function);
   calls_.emplace_back(function);
   if (in_callback_) broken_rules_.push_back(std::string(function) + " inside a callback of CUDA's");
   for (Failure& failure : failures_) {

@@ -38,6 +38,8 @@ class FakeCuda {
   void fail_any(int nth, cudaError_t code);
   /// Nothing fails any more.
   void fail_no_more() { failures_.clear(); }
+  /// What another thread does just before a function is called.
+  std::function<void(const std::string& function)> before_call;
   /// What fail_any's failing call was; empty before it was reached.
   [[nodiscard]] const std::string& failed() const { return failed_; }
 

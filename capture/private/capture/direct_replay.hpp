@@ -68,6 +68,7 @@ class DirectReplay {
   const cuda::Api& api_;
   const cuda::DriverLaunch driver_;
   const int device_;
+  const std::size_t before_;  // how many there were
   cuda::DeviceMemory scratch_;
   // For the fence behind the last launch; empty without scratch.
   cuda::OwnedGraph graph_;

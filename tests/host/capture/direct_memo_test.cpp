@@ -233,6 +233,23 @@ TEST_CASE("a call that found no room for its graph takes it when there is") {
   CHECK(f.settle() == "");
 }
 
+TEST_CASE("a call that loses the last place to another thread takes one later") {
+  Fixture f;
+  const Layer layer(f.fake, 2, 3, 4);
+  repeat(f, layer, kGraphFrom - 1, f.stream);
+  f.fake.before_call = [](const std::string& function) {
+    if (function == "thread_exchange_stream_capture_mode") DirectReplay::set_limit(0);
+  };
+  repeat(f, layer, 1, f.stream);  // has seen room, and then there is none
+  f.fake.before_call = {};
+  CHECK(DirectReplay::limit() == 0);
+  CHECK(f.path->info().graphs == 0);
+  f.path->set_graph_limit(DirectReplay::kDefaultLimit);
+  repeat(f, layer, 1, f.stream);
+  CHECK(f.path->info().graphs == 1);
+  CHECK(f.settle() == "");
+}
+
 TEST_CASE("a limit of graphs holds from the next call on, and none means none") {
   Fixture f;
   const Layer one(f.fake, 2, 3, 4);
