@@ -4,6 +4,7 @@
 #include <string>
 #include <string_view>
 
+#include "pointer.hpp"
 #include "status.hpp"
 #include "tensor.hpp"
 
@@ -48,14 +49,10 @@ ai::ActKind activation_of(nb::handle object) {
     }
     return made;
   }();
-  Py_ssize_t size = 0;
-  const char* text = PyUnicode_AsUTF8AndSize(object.ptr(), &size);
-  if (text == nullptr) throw nb::python_error();
-  const std::string_view given(text, static_cast<std::size_t>(size));
+  const std::string given = text_of(object);
   const auto found = std::find(names.begin(), names.end(), plain(given));
   if (found != names.end()) return static_cast<ai::ActKind>(found - names.begin());
-  raise(ai::StatusCode::Invalid,
-        "act is \"" + std::string(given) + "\", expected " + known_names());
+  raise(ai::StatusCode::Invalid, "act is \"" + given + "\", expected " + known_names());
 }
 
 }  // namespace ge_python

@@ -33,7 +33,7 @@ Array array_of_tensor(const Tensor& given, nb::handle object, Hold hold) {
 Array array_of(nb::handle object, const char* operand, Hold hold) {
   if (const Tensor* given = tensor_in(object)) return array_of_tensor(*given, object, hold);
   if (auto array = by_exchange_table(object, operand, hold)) return *std::move(array);
-  if (auto array = by_buffer(object, operand, hold)) return *std::move(array);
+  if (auto array = by_buffer(object, operand)) return *std::move(array);
   if (!PyType_Check(object.ptr())) {  // a class has its instances' methods
     if (auto array = by_dlpack(object, operand, hold)) return *std::move(array);
     if (auto array = by_cuda_interface(object, operand, hold)) return *std::move(array);

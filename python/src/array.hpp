@@ -15,8 +15,8 @@ namespace nb = nanobind;
 
 /// For how long the memory behind an object is needed.
 enum class Hold {
-  Call,  ///< during this call: whoever makes it holds the object
-  Keep,  ///< longer: Array::owner is set to what keeps the memory alive
+  Call,  ///< during this call, whose caller holds the object; Array::owner is what it lends
+  Keep,  ///< longer: Array::owner is what keeps the memory alive
 };
 
 /// Memory as an object describes it; strides in elements. Nothing is checked against what a GEMM
@@ -33,7 +33,7 @@ struct Array {
   std::array<std::int64_t, kMaxRank> shape{};
   std::array<std::int64_t, kMaxRank> stride{};
   bool read_only = false;
-  nb::object owner;  ///< Hold::Keep only
+  nb::object owner;  ///< to be held as long as the memory is used; may be null for Hold::Call
 };
 
 /// What `object` says of its memory, without copying or synchronising: by DLPack's table of C

@@ -6,19 +6,6 @@
 namespace ge_python {
 namespace {
 
-/// Gives a Py_buffer back at the end of the scope.
-struct Buffer {
-  Buffer() = default;
-  ~Buffer() {
-    if (held) PyBuffer_Release(&view);
-  }
-  Buffer(const Buffer&) = delete;
-  Buffer& operator=(const Buffer&) = delete;
-
-  Py_buffer view{};
-  bool held = false;
-};
-
 /// A format of the struct module: an optional byte order, then one letter.
 void set_dtype(Array& array, const Py_buffer& view) {
   std::string_view format = view.format != nullptr ? view.format : "B";
@@ -86,27 +73,19 @@ bool pass_refusal() {
 
 }  // namespace
 
-std::optional<Array> by_buffer(nb::handle object, const char* operand, Hold hold) {
+// While the memory is lent, its owner (a bytearray, an array.array) cannot move it.
+std::optional<Array> by_buffer(nb::handle object, const char* operand) {
   if (PyObject_CheckBuffer(object.ptr()) == 0) return std::nullopt;
-  if (hold == Hold::Keep) {
-    nb::object memory = nb::steal(PyMemoryView_FromObject(object.ptr()));
-    if (!memory.is_valid()) {
-      if (pass_refusal()) return std::nullopt;
-      throw nb::python_error();
-    }
-    const Py_buffer& view = *PyMemoryView_GET_BUFFER(memory.ptr());
-    if (view.suboffsets != nullptr) return std::nullopt;
-    Array array = array_of_buffer(view, operand);
-    array.owner = std::move(memory);
-    return array;
-  }
-  Buffer buffer;
-  if (PyObject_GetBuffer(object.ptr(), &buffer.view, PyBUF_RECORDS_RO) != 0) {
+  nb::object memory = nb::steal(PyMemoryView_FromObject(object.ptr()));
+  if (!memory.is_valid()) {
     if (pass_refusal()) return std::nullopt;
     throw nb::python_error();
   }
-  buffer.held = true;
-  return array_of_buffer(buffer.view, operand);
+  const Py_buffer& view = *PyMemoryView_GET_BUFFER(memory.ptr());
+  if (view.suboffsets != nullptr) return std::nullopt;
+  Array array = array_of_buffer(view, operand);
+  array.owner = std::move(memory);
+  return array;
 }
 
 }  // namespace ge_python

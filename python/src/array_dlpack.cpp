@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <string_view>
+#include <utility>
 
 #include "array_sources.hpp"
 #include "dlpack.hpp"
@@ -10,18 +11,19 @@ namespace {
 
 // The table of types ------------------------------------------------------------------------------
 
-/// What the types seen last offer. Holds the types, so that none is taken for a dead one's address.
+/// What the types seen last offer. Holds the types, so that none is taken for a dead one's address,
+/// and their tables.
 struct KnownType {
   PyTypeObject* type = nullptr;
   const dlpack::ExchangeApi* api = nullptr;
+  PyObject* capsule = nullptr;  ///< that of `api`
   /// Another build's Tensor: it shows its memory as others do, but a mix of builds is a mistake.
   bool is_foreign = false;
 };
 std::array<KnownType, 16> known_types{};
 std::size_t next_known_type = 0;
 
-const dlpack::ExchangeApi* look_up(nb::handle type) {
-  const nb::object capsule = attribute_of(type, "__dlpack_c_exchange_api__");
+const dlpack::ExchangeApi* table_in(nb::handle capsule) {
   const char* name = dlpack::ExchangeApi::kName;
   if (!capsule.is_valid() || PyCapsule_IsValid(capsule.ptr(), name) == 0) return nullptr;
   auto* api = static_cast<dlpack::ExchangeApi*>(PyCapsule_GetPointer(capsule.ptr(), name));
@@ -34,14 +36,17 @@ KnownType known(PyTypeObject* type) {
     if (entry.type == type) return entry;
   }
   const nb::handle handle(reinterpret_cast<PyObject*>(type));
-  const KnownType found{type, look_up(handle),
-                        attribute_of(handle, "__graph_executor_build__").is_valid()};
+  const bool is_foreign = attribute_of(handle, "__graph_executor_build__").is_valid();
+  nb::object capsule = attribute_of(handle, "__dlpack_c_exchange_api__");
+  const dlpack::ExchangeApi* api = table_in(capsule);
+  if (api == nullptr) capsule.reset();
+  const KnownType found{type, api, capsule.release().ptr(), is_foreign};
   KnownType& place = known_types[next_known_type];
   next_known_type = (next_known_type + 1) % known_types.size();
-  PyTypeObject* old = place.type;
+  const KnownType old = std::exchange(place, found);
   Py_INCREF(type);
-  place = found;
-  Py_XDECREF(old);  // last: it may run Python code
+  Py_XDECREF(old.capsule);  // last: these may run Python code
+  Py_XDECREF(old.type);
   return found;
 }
 
@@ -175,8 +180,9 @@ nb::object capsule_from(nb::handle object, nb::handle function, const char* oper
 }  // namespace
 
 std::optional<Array> by_exchange_table(nb::handle object, const char* operand, Hold hold) {
-  const auto [type, api, is_foreign] = known(Py_TYPE(object.ptr()));
-  if (is_foreign) refuse(object, operand, "belongs to another build of this module");
+  const KnownType type = known(Py_TYPE(object.ptr()));
+  const dlpack::ExchangeApi* const api = type.api;
+  if (type.is_foreign) refuse(object, operand, "belongs to another build of this module");
   if (api == nullptr) return std::nullopt;
   std::optional<Array> array(std::in_place);
   if (hold == Hold::Call && api->tensor_from_object != nullptr) {
@@ -192,7 +198,7 @@ std::optional<Array> by_exchange_table(nb::handle object, const char* operand, H
   }
   nb::object memory = capsule_of(managed);
   read(*managed, operand, hold, *array);
-  if (hold == Hold::Keep) array->owner = std::move(memory);
+  array->owner = std::move(memory);
   return array;
 }
 
@@ -216,7 +222,7 @@ std::optional<Array> by_dlpack(nb::handle object, const char* operand, Hold hold
   } else {
     refuse(object, operand, "has a __dlpack__ that gives no DLPack capsule");
   }
-  if (hold == Hold::Keep) array->owner = std::move(capsule);  // not consumed: it frees itself
+  array->owner = std::move(capsule);  // not consumed: it frees itself
   return array;
 }
 

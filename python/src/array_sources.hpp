@@ -13,7 +13,7 @@ namespace ge_python {
 /// The ways in which array_of asks, in its order. None where the object does not offer that way.
 [[nodiscard]] std::optional<Array> by_exchange_table(nb::handle object, const char* operand,
                                                      Hold hold);
-[[nodiscard]] std::optional<Array> by_buffer(nb::handle object, const char* operand, Hold hold);
+[[nodiscard]] std::optional<Array> by_buffer(nb::handle object, const char* operand);
 [[nodiscard]] std::optional<Array> by_dlpack(nb::handle object, const char* operand, Hold hold);
 [[nodiscard]] std::optional<Array> by_cuda_interface(nb::handle object, const char* operand,
                                                      Hold hold);

@@ -9,6 +9,7 @@
 
 #include "core/text.hpp"
 #include "operand.hpp"
+#include "pointer.hpp"
 #include "status.hpp"
 #include "tensor.hpp"
 
@@ -156,7 +157,7 @@ void accumulate(ai::GemmBackward& call, nb::handle names) {
     if (!nb::isinstance<nb::str>(name)) {
       throw nb::type_error("accumulate: expected the names of gradients, such as (\"gA\", \"gB\")");
     }
-    const auto wanted = nb::cast<std::string>(name);
+    const std::string wanted = text_of(name);
     const std::pair<std::string_view, std::optional<ai::Gradient>*> gradients[] = {
         {"gA", &call.gA}, {"gB", &call.gB}, {"gC", &call.gC}, {"gBias", &call.gBias}};
     for (const auto& [known, gradient] : gradients) {

@@ -17,7 +17,7 @@ enum class Use { Read, Write };
 struct Operand {
   ai::Tensor tensor = {};
   bool transposed = false;  ///< `tensor` is the argument's transpose
-  nb::object owner = {};    ///< what keeps its memory alive (Hold::Keep)
+  nb::object owner = {};    ///< Array::owner
   bool read_only = false;
 };
 

@@ -25,4 +25,16 @@ std::uintptr_t pointer_of(nb::handle object, const char* name) {
                                      ", expected an address of at most 64 bits");
 }
 
+std::string text_of(nb::handle str) {
+  Py_ssize_t size = 0;
+  if (const char* text = PyUnicode_AsUTF8AndSize(str.ptr(), &size)) {
+    return {text, static_cast<std::size_t>(size)};
+  }
+  PyErr_Clear();
+  const nb::object bytes =
+      nb::steal(PyUnicode_AsEncodedString(str.ptr(), "utf-8", "backslashreplace"));
+  if (!bytes.is_valid()) throw nb::python_error();
+  return {PyBytes_AS_STRING(bytes.ptr()), static_cast<std::size_t>(PyBytes_GET_SIZE(bytes.ptr()))};
+}
+
 }  // namespace ge_python

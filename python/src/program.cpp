@@ -253,8 +253,8 @@ void bind_program(nb::module_& module) {
           },
           "device"_a, "host"_a,
           nb::sig("def copy_out(self, device: typing.Any, host: typing.Any) -> None"), kCopyOutDoc)
-      .def("temporary", &temporary, "shape"_a, "dtype"_a = ai::DType::F32,
-           "device"_a = ai::Device::CUDA, "device_index"_a = 0,
+      .def("temporary", &temporary, "shape"_a, "dtype"_a.noconvert() = ai::DType::F32,
+           "device"_a.noconvert() = ai::Device::CUDA, "device_index"_a = 0,
            nb::sig("def temporary(self, shape: int | typing.Sequence[int], "
                    "dtype: DType = F32, device: Device = CUDA, "
                    "device_index: int = 0) -> Tensor"),

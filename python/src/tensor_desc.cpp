@@ -9,6 +9,11 @@ namespace ge_python {
 namespace {
 
 std::int64_t extent_of(nb::handle value, const char* name) {
+  if (PyIndex_Check(value.ptr()) == 0) {
+    throw nb::type_error((std::string(name) + " holds an object of type " +
+                          Py_TYPE(value.ptr())->tp_name + ", expected integers")
+                             .c_str());
+  }
   nb::object index = nb::steal(PyNumber_Index(value.ptr()));
   if (!index.is_valid()) throw nb::python_error();
   const long long extent = PyLong_AsLongLong(index.ptr());
@@ -46,14 +51,16 @@ ai::Extents extents_of(nb::handle values, const char* name) {
   nb::object sequence = nb::steal(
       PySequence_Fast(values.ptr(), (std::string(name) + " is no sequence of integers").c_str()));
   if (!sequence.is_valid()) throw nb::python_error();
-  const Py_ssize_t count = PySequence_Fast_GET_SIZE(sequence.ptr());
+  // A list may change while __index__ runs.
+  const nb::tuple items(sequence);
+  const auto count = static_cast<Py_ssize_t>(items.size());
   if (count > ai::Extents::kMaxRank) {
     raise(ai::StatusCode::ShapeMismatch,
           std::string(name) + " has " + std::to_string(count) + " entries, expected at most 4");
   }
   std::int64_t v[ai::Extents::kMaxRank] = {};
   for (Py_ssize_t i = 0; i < count; ++i) {
-    v[i] = extent_of(PySequence_Fast_GET_ITEM(sequence.ptr(), i), name);
+    v[i] = extent_of(PyTuple_GET_ITEM(items.ptr(), i), name);
   }
   switch (count) {
     case 0: return {};

@@ -116,6 +116,8 @@ ERRORS: list[tuple[str, Callable[..., None], dict[str, Any], str]] = [
     ("Invalid", forward, {"A": fake("A", device_index=-1)}, "A has device index -1"),
     ("Invalid", backward, {"accumulate": "gZ"}, "accumulate names 'gZ', expected gA, gB, gC or gBias"),
     ("Invalid", backward, {"accumulate": ["gA", "A"]}, "accumulate names 'A', expected gA, gB, gC or gBias"),
+    ("Invalid", backward, {"accumulate": "\udc80"}, "accumulate names '\\udc80', expected gA"),
+    ("Invalid", backward, {"act": "\udc80"}, 'act is "\\udc80", expected none, relu'),
     ("Invalid", forward, {"act": "rleu"}, ""),
     ("Invalid", forward, {"stream": -1}, ""),
     ("Invalid", forward, {"stream": 2**64}, ""),

@@ -226,6 +226,15 @@ def test_a_subclass_has_its_base_s_exchange_table() -> None:
     assert ge.as_tensor(type("Parameter", (kind,), {})(0x1000, (2,))).shape == (2,)
 
 
+def test_the_exchange_table_is_held_as_long_as_it_is_known() -> None:
+    kind = exchange_class()
+    table = kind.__dlpack_c_exchange_api__
+    before = sys.getrefcount(table)
+    ge.as_tensor(kind(0x1000, (2,)))
+    del kind.__dlpack_c_exchange_api__
+    assert sys.getrefcount(table) == before
+
+
 def test_an_attribute_that_is_no_exchange_table_is_passed_over() -> None:
     for odd in (3, fakes.capsule(8, b"other")):
         kind = type("Odd", (DLPack,), {"__dlpack_c_exchange_api__": odd})

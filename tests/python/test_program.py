@@ -206,6 +206,12 @@ def test_bad_shapes_of_temporaries_are_refused(error, shape):
         ge.Program().temporary(shape, device=ge.CPU)
 
 
+@pytest.mark.parametrize("wrong", [{"dtype": 0}, {"device": 0}])
+def test_a_temporary_takes_no_numbers_for_enums(wrong):
+    with pytest.raises(TypeError):
+        ge.Program().temporary((2, 3), **wrong)
+
+
 def test_a_temporary_must_be_written_before_it_is_read_and_stay_in_its_program():
     program = ge.Program()
     h = program.temporary((4, 3), device=ge.CPU)
