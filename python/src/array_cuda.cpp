@@ -2,6 +2,7 @@
 #include <charconv>
 
 #include "array_sources.hpp"
+#include "gil.hpp"
 #include "pointer.hpp"
 #include "status.hpp"
 
@@ -17,7 +18,7 @@ namespace {
 /// The protocol does not say which device it is. 0 where CUDA does not know the address: what uses
 /// it will say so.
 int device_index_of(const void* data) {
-  const nb::gil_scoped_release no_gil;
+  const WithoutGil no_gil;
   const ai::cuda::Api& api = ai::cuda::runtime_api();
   int count = 0;
   const ai::Status counted =
@@ -47,13 +48,14 @@ class Reader {
   }
 
   /// The entry, null where it is absent or None.
-  [[nodiscard]] nb::handle optional(const char* key) const {
+  [[nodiscard]] nb::object optional(const char* key) const {
     PyObject* value = PyDict_GetItemString(said_.ptr(), key);  // borrowed
-    return value == Py_None ? nullptr : value;
+    return value == Py_None ? nb::object() : nb::borrow(value);
   }
 
-  [[nodiscard]] nb::handle tuple(const char* key) const {
-    const nb::handle value = optional(key);
+  /// To be held while its items are read: their __index__ may take it from the dictionary.
+  [[nodiscard]] nb::object tuple(const char* key) const {
+    nb::object value = optional(key);
     if (!value.is_valid() || !PyTuple_Check(value.ptr())) {
       fail("has no tuple '" + std::string(key) + "'");
     }
@@ -68,7 +70,7 @@ class Reader {
   }
 
   [[nodiscard]] std::string text(const char* key) const {
-    const nb::handle value = optional(key);
+    const nb::object value = optional(key);
     const char* text =
         value.is_valid() && PyUnicode_Check(value.ptr()) ? PyUnicode_AsUTF8(value.ptr()) : nullptr;
     if (text != nullptr) return text;
@@ -103,7 +105,7 @@ std::int64_t set_dtype(Array& array, const std::string& typestr, const Reader& r
 }
 
 void set_shape(Array& array, const Reader& reader) {
-  const nb::handle shape = reader.tuple("shape");
+  const nb::object shape = reader.tuple("shape");
   array.rank = static_cast<int>(std::min<Py_ssize_t>(PyTuple_GET_SIZE(shape.ptr()), 1024));
   for (int i = 0; i < std::min(array.rank, Array::kMaxRank); ++i) {
     array.shape[static_cast<std::size_t>(i)] = reader.integer(shape, i, "shape");
@@ -112,7 +114,7 @@ void set_shape(Array& array, const Reader& reader) {
 
 void set_strides(Array& array, const Reader& reader, std::int64_t bytes, const char* operand) {
   if (!reader.optional("strides").is_valid()) return set_compact(array);
-  const nb::handle strides = reader.tuple("strides");
+  const nb::object strides = reader.tuple("strides");
   if (PyTuple_GET_SIZE(strides.ptr()) != array.rank) {
     reader.fail("has other numbers of strides and extents");
   }
@@ -129,7 +131,7 @@ void set_strides(Array& array, const Reader& reader, std::int64_t bytes, const c
 }
 
 void set_data(Array& array, const Reader& reader) {
-  const nb::handle data = reader.tuple("data");
+  const nb::object data = reader.tuple("data");
   if (PyTuple_GET_SIZE(data.ptr()) != 2) reader.fail("has a 'data' that is no pair");
   const nb::handle address = PyTuple_GET_ITEM(data.ptr(), 0);
   if (!address.is_none()) {

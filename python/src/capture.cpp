@@ -15,6 +15,8 @@
 #include "bindings.hpp"
 #include "executable.hpp"
 #include "gc.hpp"
+#include "gil.hpp"
+#include "pointer.hpp"
 #include "program.hpp"
 #include "python_step.hpp"
 #include "status.hpp"
@@ -43,7 +45,7 @@ Enum option_of(nb::handle object, const char* option, const Choice (&choices)[co
                           ", expected one of " + names)
                              .c_str());
   }
-  const auto given = nb::cast<std::string>(object);
+  const std::string given = text_of(object);
   std::string lower = given;
   std::transform(lower.begin(), lower.end(), lower.begin(),
                  [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
@@ -85,7 +87,7 @@ std::unique_ptr<Executable> capture(const Program& program, nb::handle target, n
   const StepErrors errors;
   std::optional<ai::Result<ai::Executable>> made;
   {
-    const nb::gil_scoped_release unlocked;
+    const WithoutGil unlocked;
     made.emplace(ai::capture(items, options));
   }
   errors.check(made->status());
@@ -96,7 +98,7 @@ void target_available(nb::handle target) {
   const ai::Target wanted = target_of(target);
   ai::Status status;
   {
-    const nb::gil_scoped_release unlocked;
+    const WithoutGil unlocked;
     status = ai::target_available(wanted);
   }
   check(status);

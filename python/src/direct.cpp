@@ -5,6 +5,7 @@
 
 #include "bindings.hpp"
 #include "call.hpp"
+#include "gil.hpp"
 #include "status.hpp"
 #include "stream.hpp"
 #include "tensor.hpp"
@@ -17,7 +18,7 @@ using namespace nb::literals;
 void run(const ai::GemmForward& call, ai::Stream stream) {
   ai::Status status;
   {
-    const nb::gil_scoped_release release;
+    const WithoutGil release;
     status = ai::gemm::forward(call, stream);
   }
   check(status);
@@ -26,7 +27,7 @@ void run(const ai::GemmForward& call, ai::Stream stream) {
 void run(const ai::GemmBackward& call, ai::Stream stream) {
   ai::Status status;
   {
-    const nb::gil_scoped_release release;
+    const WithoutGil release;
     status = ai::gemm::backward(call, stream);
   }
   check(status);
@@ -170,7 +171,7 @@ void bind_direct(nb::module_& module) {
       .def_ro("scratch_bytes", &Info::scratch_bytes, "Device memory in them.")
       .def_ro("graphs", &Info::graphs, "Calls that are graphs, of all threads.")
       .def_ro("graph_limit", &Info::graph_limit, "How many at most.");
-  const nb::call_guard<nb::gil_scoped_release> without_gil;
+  const nb::call_guard<WithoutGil> without_gil;
   module.def(
       "plan_cache", &ai::gemm::plan_cache, without_gil,
       "What the direct path keeps. All zero in a build without CUDA: only calls on a GPU keep\n"

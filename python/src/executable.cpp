@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "gc.hpp"
+#include "gil.hpp"
 #include "python_step.hpp"
 #include "status.hpp"
 
@@ -62,7 +63,7 @@ void Executable::in_turn(const Use& use) {
   const StepErrors errors;
   ai::Status status;
   {
-    const nb::gil_scoped_release unlocked;
+    const WithoutGil unlocked;
     const Turn turn(*this);
     status = turn ? use()
                   : ai::Status(ai::StatusCode::Invalid,
@@ -89,7 +90,7 @@ void Executable::clear() noexcept {
   if (last_hold_ == nullptr) return;
   last_hold_->take(std::move(held_), std::move(retired_));
   last_hold_.reset();
-  std::optional<nb::gil_scoped_release> unlocked;
+  std::optional<WithoutGil> unlocked;
   if (!python_is_ending()) unlocked.emplace();
   const ai::Executable gone = std::move(executable_);
 }
@@ -102,7 +103,7 @@ int Executable::traverse(visitproc visit, void* arg) const {
 /// Moves what no launch needs any more to `objects`, to be destroyed without the lock.
 void Executable::release_retired(std::size_t groups, Retired::Objects& objects) {
   if (groups == 0) return;
-  const nb::gil_scoped_acquire locked;
+  const WithGil locked;
   retired_.take(groups, objects);
 }
 
@@ -158,13 +159,13 @@ void Executable::rebind(nb::handle moves) {
   in_turn([&] {
     AI_RETURN_IF_ERROR(fit(wanted, executable_.operands()));
     {
-      const nb::gil_scoped_acquire locked;
+      const WithGil locked;
       next = after(wanted, held_, moved_away);
     }
     ai::Status status = executable_.rebind(rebindings_of(wanted));
     if (!status.ok()) return status;
     const std::size_t over = retired_.over();
-    const nb::gil_scoped_acquire locked;
+    const WithGil locked;
     std::swap(held_, next);
     retired_.take(over, released);
     retired_.retire(moved_away);
@@ -181,7 +182,7 @@ std::unique_ptr<Executable> Executable::clone(nb::handle moves) {
   in_turn([&] {
     AI_RETURN_IF_ERROR(fit(wanted, executable_.operands()));
     {
-      const nb::gil_scoped_acquire locked;
+      const WithGil locked;
       held = after(wanted, held_, not_held);
     }
     ai::Result<ai::Executable> result = executable_.clone(rebindings_of(wanted));
@@ -221,7 +222,7 @@ std::vector<ai::Node> Executable::nodes() {
 std::vector<BoundOperand> Executable::operands() {
   std::vector<BoundOperand> operands;
   in_turn([&] {
-    const nb::gil_scoped_acquire locked;
+    const WithGil locked;
     for (const ai::BoundOperand& operand : executable_.operands()) {
       nb::object owner = held_.owner_of(operand.tensor.data);
       operands.push_back({operand.item, operand.name, {operand.tensor, std::move(owner)}});

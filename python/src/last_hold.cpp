@@ -3,6 +3,8 @@
 #include <new>
 #include <utility>
 
+#include "gil.hpp"
+
 namespace ge_python {
 namespace {
 
@@ -26,19 +28,11 @@ LastHold::~LastHold() {
     leak(retired_);
     return;
   }
-  const nb::gil_scoped_acquire locked;
+  const WithGil locked;
   // What dies here may run Python code, which must not meet an error that is on its way.
   const nb::error_scope undisturbed;
   held_ = {};
   retired_ = Retired(-1);
-}
-
-bool python_is_ending() noexcept {
-#if PY_VERSION_HEX >= 0x030D0000
-  return Py_IsInitialized() == 0 || Py_IsFinalizing() != 0;
-#else
-  return Py_IsInitialized() == 0 || _Py_IsFinalizing() != 0;
-#endif
 }
 
 }  // namespace ge_python

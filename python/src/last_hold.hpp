@@ -24,7 +24,4 @@ class LastHold {
   Retired retired_{-1};
 };
 
-/// Whether the interpreter is going or gone: then no other thread may ask for the GIL.
-[[nodiscard]] bool python_is_ending() noexcept;
-
 }  // namespace ge_python

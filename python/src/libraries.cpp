@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "bindings.hpp"
+#include "gil.hpp"
 #include "status.hpp"
 
 #if GE_PYTHON_WITH_CUDA
@@ -73,7 +74,7 @@ void set_site_packages(const std::vector<std::string>&) {}
 nb::list library_report() {
   std::vector<LibraryReport> reports;
   {
-    nb::gil_scoped_release released;
+    const WithoutGil released;
     reports = load_libraries();
   }
   nb::list rows;

@@ -8,6 +8,7 @@
 #include "bindings.hpp"
 #include "call.hpp"
 #include "core/text.hpp"
+#include "gil.hpp"
 #include "status.hpp"
 #include "tensor.hpp"
 #if GE_PYTHON_WITH_CUDA
@@ -107,7 +108,7 @@ nb::object forward_numpy(nb::handle A, nb::handle B, nb::handle bias, nb::handle
       Hold::Call);
   ai::Status status;
   {
-    const nb::gil_scoped_release release;
+    const WithoutGil release;
     status = run(bound.call, device, device_index);
   }
   check(status);

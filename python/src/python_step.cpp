@@ -5,6 +5,7 @@
 #include <span>
 #include <utility>
 
+#include "gil.hpp"
 #include "status.hpp"
 #include "tensor.hpp"
 
@@ -43,10 +44,11 @@ class BorrowedStep {
   explicit BorrowedStep(nb::handle fn) noexcept : fn_(fn) {}
 
   ai::Status operator()(const ai::StepContext& context) const {
-    const nb::gil_scoped_acquire locked;
+    const WithGil locked;
     try {
-      fn_(reinterpret_cast<std::uintptr_t>(context.stream), list_of(context.reads),
-          list_of(context.writes));
+      const nb::object arguments = nb::make_tuple(reinterpret_cast<std::uintptr_t>(context.stream),
+                                                  list_of(context.reads), list_of(context.writes));
+      if (!called(arguments).is_valid()) throw nb::python_error();
       return {};
     } catch (const nb::python_error& error) {
       return failed(error);
@@ -54,6 +56,15 @@ class BorrowedStep {
   }
 
  private:
+  /// What fn returns, null where it raises.
+  [[nodiscard]] nb::object called(nb::handle arguments) const noexcept {
+    try {
+      return nb::steal(PyObject_CallObject(fn_.ptr(), arguments.ptr()));
+    } catch (...) {  // Python ends, and would unwind this thread
+      stop_thread();
+    }
+  }
+
   nb::handle fn_;
 };
 

@@ -1,11 +1,13 @@
 #include "tensor_export.hpp"
 
 #include <array>
+#include <climits>
 #include <memory>
 #include <string>
 
 #include "ai/memory.hpp"
 #include "dlpack.hpp"
+#include "gil.hpp"
 #include "status.hpp"
 
 namespace ge_python {
@@ -76,10 +78,9 @@ struct Export {
   /// Called by any thread, also one without the GIL, and also after Python has ended.
   static void free(Managed* managed) {
     std::unique_ptr<Export> own(static_cast<Export*>(managed->context));
-    if (Py_IsInitialized() == 0) return;
-    const PyGILState_STATE state = PyGILState_Ensure();
+    if (python_is_ending() && (Py_IsInitialized() == 0 || PyGILState_Check() == 0)) return;
+    const WithGil locked;
     Py_DECREF(own->tensor);
-    PyGILState_Release(state);
   }
 
   static void free_capsule(PyObject* capsule) {
@@ -118,17 +119,35 @@ nb::object export_of(nb::handle self, const Tensor& given) {
   return capsule;
 }
 
+/// An item of a pair of ints; LONG_MAX or LONG_MIN beyond that.
+long item_of(nb::handle pair, int i, const char* name) {
+  if (!PyTuple_Check(pair.ptr()) || PyTuple_GET_SIZE(pair.ptr()) != 2 ||
+      PyIndex_Check(PyTuple_GET_ITEM(pair.ptr(), i)) == 0) {
+    throw nb::type_error(
+        (std::string(name) + " is " + nb::repr(pair).c_str() + ", expected a pair of ints")
+            .c_str());
+  }
+  int overflow = 0;
+  const long value = PyLong_AsLongAndOverflow(PyTuple_GET_ITEM(pair.ptr(), i), &overflow);
+  if (value == -1 && overflow == 0 && PyErr_Occurred() != nullptr) throw nb::python_error();
+  if (overflow != 0) return overflow > 0 ? LONG_MAX : LONG_MIN;
+  return value;
+}
+
 bool knows_version_1(nb::handle max_version) {
-  return !max_version.is_none() && nb::cast<long>(max_version[0]) >= 1;
+  return !max_version.is_none() && item_of(max_version, 0, "max_version") >= 1;
 }
 
 void check_wishes(const Tensor& given, nb::handle dl_device, nb::handle copy) {
-  if (!copy.is_none() && nb::cast<bool>(copy)) {
+  const int wants_copy = PyObject_IsTrue(copy.ptr());  // None: no
+  if (wants_copy < 0) throw nb::python_error();
+  if (wants_copy != 0) {
     throw nb::buffer_error("a Tensor is exported without a copy, expected copy=None or False");
   }
   if (dl_device.is_none()) return;
   const dlpack::Device own = device_of(given.tensor);
-  if (nb::cast<long>(dl_device[0]) != own.type || nb::cast<long>(dl_device[1]) != own.index) {
+  if (item_of(dl_device, 0, "dl_device") != own.type ||
+      item_of(dl_device, 1, "dl_device") != own.index) {
     throw nb::buffer_error("a Tensor is exported where it is, expected its own dl_device");
   }
 }

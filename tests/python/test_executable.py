@@ -47,6 +47,7 @@ def test_options_are_names_or_enums(target, tuning):
     ("error", "text", "options"),
     [
         (ge.Invalid, 'target is "gpu", expected one of "auto", "host", "cuda"', {"target": "gpu"}),
+        (ge.Invalid, "target is .*udc80", {"target": "\udc80"}),
         (TypeError, "target is of type int", {"target": 1}),
         (TypeError, "target is of type Tuning", {"target": ge.Tuning.Off}),
         (ge.Invalid, "tuning is", {"tuning": "on"}),

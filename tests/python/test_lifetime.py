@@ -352,6 +352,19 @@ EXIT = """
 """
 
 
+# Threads that are in the middle of calls, or of steps, when the interpreter ends.
+THREADS = """
+import graph_executor_v2.ops._ops_gemm, threading, time
+def start(call):
+    def run():
+        while True:
+            call()
+    for _ in range(4):
+        threading.Thread(target=run, daemon=True).start()
+    time.sleep(0.1)
+"""
+
+
 @pytest.mark.parametrize(
     "last",
     [
@@ -360,6 +373,10 @@ EXIT = """
         "import sys; sys.exit(0)",
         "import threading; threading.Thread(target=executable.launch).start()",
         "import atexit; atexit.register(executable.launch)",
+        THREADS + "start(executable.launch)",
+        THREADS + "start(lambda: ge.ops._ops_gemm.forward_ex(net.x, net.x, None, net.x.copy()))",
+        THREADS + "start(lambda: ge.capture(net.program).launch())",
+        THREADS + "net.step = lambda *_: time.sleep(0.001)\nstart(executable.launch)\nstart(clone.launch)",
     ],
 )
 def test_the_interpreter_ends_quietly_with_executables_alive(last):

@@ -281,6 +281,12 @@ def test_dlpack_refuses_what_would_be_silent() -> None:
         tensor.__dlpack__(copy=True)
     with pytest.raises(BufferError, match="dl_device"):
         tensor.__dlpack__(dl_device=(fakes.CUDA, 0))
+    with pytest.raises(BufferError, match="dl_device"):
+        tensor.__dlpack__(dl_device=(fakes.CPU, 2**70))
+    for wrong in (1, (), ("1", 0), (1.0, 0)):
+        for name in ("max_version", "dl_device"):
+            with pytest.raises(TypeError, match=f"{name} is .*, expected a pair of ints"):
+                tensor.__dlpack__(**{name: wrong})
     array = np.ones(3, np.float32)
     array.flags.writeable = False
     fixed = ge.as_tensor(array)
