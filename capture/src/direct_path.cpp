@@ -33,8 +33,12 @@ class KnownPointers {
     return false;
   }
   void add(const void* pointer, int device, std::uint64_t epoch) noexcept {
-    next_ = (next_ + 1) % kWays;
-    entries_[index(pointer)][next_] = {pointer, device, epoch};
+    auto& set = entries_[index(pointer)];
+    Entry* place = &set[++next_ % kWays];
+    for (Entry& entry : set) {
+      if (entry.epoch != epoch) place = &entry;
+    }
+    *place = {pointer, device, epoch};
   }
 
  private:
@@ -43,11 +47,12 @@ class KnownPointers {
     int device = 0;
     std::uint64_t epoch = 0;
   };
-  static constexpr std::size_t kSets = 64;
+  static constexpr std::size_t kSets = 256;
   static constexpr std::size_t kWays = 4;
   static std::size_t index(const void* pointer) noexcept {
     const std::uint64_t mixed = reinterpret_cast<std::uintptr_t>(pointer) * 0x9E3779B97F4A7C15U;
-    return static_cast<std::size_t>(mixed >> 58);
+    static_assert(kSets == 256);  // eight bits
+    return static_cast<std::size_t>(mixed >> 56);
   }
   std::array<std::array<Entry, kWays>, kSets> entries_{};
   std::size_t next_ = 0;

@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <array>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -126,6 +127,20 @@ TEST_CASE("CUDA is asked about a pointer once, until the cache is cleared") {
   f.path->clear();
   CHECK(f.path.run(layer.call, f.stream).ok());
   CHECK(f.fake.count("pointer_get_attributes") == 3);
+}
+
+TEST_CASE("CUDA is hardly asked again about the pointers of a hundred calls in turn") {
+  Fixture f;
+  std::vector<std::unique_ptr<Layer>> layers;
+  for (int i = 0; i < 100; ++i) layers.push_back(std::make_unique<Layer>(f.fake, 2, 3, 4));
+  const auto in_turn = [&] {
+    for (const auto& layer : layers) CHECK(f.path.run(layer->call, f.stream).ok());
+  };
+  for (int i = 0; i < 10; ++i) in_turn();
+  f.fake.forget_calls();
+  in_turn();
+  CHECK(f.fake.count("pointer_get_attributes") < 30);
+  CHECK(f.settle() == "");
 }
 
 TEST_CASE("a direct call that is planned asks CUDA for the device and the stream's state alone") {
