@@ -19,10 +19,11 @@
 /// A call that a thread makes again and again over the same pointers is launched as a graph from
 /// the eighth time on, which costs the host less than one kernel launch. The eighth call makes that
 /// graph and takes longer, once; where it cannot be made, the call stays as it was. Results are
-/// bitwise the same. Launches of one graph run one after the other, also on several streams. A
-/// graph has scratch of its own (calls with more than 1 MiB of it get none) and takes driver memory
-/// of about 100 KiB. A thread keeps the graphs of its last 32 calls, all threads together at most
-/// 256 (set_graph_limit); they go with the thread, when other calls take their place, and at the
+/// bitwise the same. Launches of one graph run one after the other, also on several streams: what
+/// one of them waits for on its stream must not depend on one that is made after it. A graph has
+/// scratch of its own (calls with more than 1 MiB of it get none) and takes driver memory of about
+/// 100 KiB. A thread keeps the graphs of its last 32 calls, all threads together at most 256
+/// (set_graph_limit); they go with the thread, when other calls take their place, and at the
 /// thread's next call after clear_plan_cache or set_plan_cache_limit, without waiting for launches.
 ///
 /// The first call for a problem and the one that makes a graph record work on a private stream. As
