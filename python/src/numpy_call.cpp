@@ -1,4 +1,6 @@
+#include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <utility>
 
@@ -27,6 +29,9 @@ bool given(nb::handle object) {
 /// Whether the library takes the array as it lies: rows, or the transpose of rows, without
 /// elements that share memory.
 bool fits(const Array& array, bool may_transpose) {
+  if (std::any_of(array.shape.begin(), array.shape.end(), [](auto n) { return n < 0; })) {
+    return true;  // the rules say so
+  }
   if (reinterpret_cast<std::uintptr_t>(array.data) % sizeof(float) != 0) return false;
   if (array.rank == 1) return array.shape[0] <= 1 || array.stride[0] >= 1;
   if (array.rank != 2) return true;  // a scalar, or no matrix: the rules say so
@@ -60,13 +65,15 @@ struct Input {
                      ".astype(numpy.float32)"));
     }
     if (!fits(array, may_transpose)) {
-      object = nb::module_::import_("numpy").attr("array")(argument, "order"_a = "C");
+      // As a Tensor: NumPy knows no other way into all that array_of does.
+      object =
+          nb::module_::import_("numpy").attr("array")(as_tensor(argument, name), "order"_a = "C");
     }
   }
 
   /// 0 where it is no matrix.
   [[nodiscard]] std::int64_t extent(std::size_t axis) const {
-    return array.rank == 2 ? array.shape[axis] : 0;
+    return array.rank == 2 ? std::max<std::int64_t>(array.shape[axis], 0) : 0;
   }
 };
 
@@ -99,7 +106,14 @@ nb::object forward_numpy(nb::handle A, nb::handle B, nb::handle bias, nb::handle
   const Input b(B, "B", true);
   const Input c(C, "C", false);
   const Input with(bias, "bias", false);
-  const nb::tuple shape = nb::make_tuple(a.extent(trans_a ? 1 : 0), b.extent(trans_b ? 0 : 1));
+  const std::int64_t rows = a.extent(trans_a ? 1 : 0);
+  const std::int64_t cols = b.extent(trans_b ? 0 : 1);
+  constexpr std::int64_t kMostElements = std::numeric_limits<std::int64_t>::max() / sizeof(float);
+  if (rows > 0 && cols > kMostElements / rows) {
+    raise(ai::StatusCode::OutOfMemory,
+          ai::text("Y is [", rows, ",", cols, "], expected its bytes to fit 64 bits"));
+  }
+  const nb::tuple shape = nb::make_tuple(rows, cols);
   const nb::object empty = nb::module_::import_("numpy").attr("empty");
   nb::object y = empty(shape, "float32");
   nb::object z = return_z ? empty(shape, "float32") : nb::none();

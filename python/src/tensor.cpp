@@ -76,15 +76,6 @@ Tensor make_tensor_1d(nb::handle ptr, std::int64_t count, ai::DType dtype, ai::D
   return {.tensor = ai::make_tensor_1d(data, count, dtype, device, device_index, stride)};
 }
 
-nb::object as_tensor(nb::handle object) {
-  if (tensor_in(object) != nullptr) return nb::borrow<nb::object>(object);
-  Operand operand = step_operand(object, "object", Use::Read, Hold::Keep);
-  return nb::cast(Tensor{.tensor = operand.tensor,
-                         .owner = nb::borrow<nb::object>(object),
-                         .memory = std::move(operand.owner),
-                         .read_only = operand.read_only});
-}
-
 void bind_type(nb::module_& module) {
   nb::class_<Tensor> type(module, "Tensor", nb::type_slots(slots), nb::is_weak_referenceable(),
                           "Borrowed memory and its description. Immutable; a Tensor made of an "
@@ -193,15 +184,16 @@ void bind_makers(nb::module_& module) {
                      "device: Device = CUDA, device_index: int = 0, stride: int = 1) -> "
                      "Tensor"),
              "A vector of `count` elements at address `ptr`, `stride` elements apart.");
-  module.def("as_tensor", as_tensor, nb::arg("object").none(),
-             nb::sig("def as_tensor(object: object) -> Tensor"),
-             "The memory of an array (torch, CuPy, NumPy, DLPack, __cuda_array_interface__) as a "
-             "Tensor that keeps it alive, without a copy: the same argument as the array itself, "
-             "but quicker, for repeated calls. It keeps the memory that the array has now: what is "
-             "assigned to a torch tensor's .data later is not followed, and resize_ in place must "
-             "not be used. Autograd sees no write. At most 4 dimensions; ShapeMismatch, "
-             "DtypeMismatch, DeviceMismatch or StrideMismatch for what no call can take, TypeError "
-             "for what is no array.");
+  module.def(
+      "as_tensor", [](nb::handle object) { return as_tensor(object, "object"); },
+      nb::arg("object").none(), nb::sig("def as_tensor(object: object) -> Tensor"),
+      "The memory of an array (torch, CuPy, NumPy, DLPack, __cuda_array_interface__) as a "
+      "Tensor that keeps it alive, without a copy: the same argument as the array itself, "
+      "but quicker, for repeated calls. It keeps the memory that the array has now: what is "
+      "assigned to a torch tensor's .data later is not followed, and resize_ in place must "
+      "not be used. Autograd sees no write. At most 4 dimensions; ShapeMismatch, "
+      "DtypeMismatch, DeviceMismatch or StrideMismatch for what no call can take, TypeError "
+      "for what is no array.");
 }
 
 }  // namespace
@@ -211,6 +203,15 @@ const Tensor* tensor_in(nb::handle object) {
   if (type != tensor_type && PyType_IsSubtype(type, tensor_type) == 0) return nullptr;
   if (!nb::inst_ready(object)) throw nb::type_error("a Tensor whose __init__ was not called");
   return nb::inst_ptr<Tensor>(object);
+}
+
+nb::object as_tensor(nb::handle object, const char* name) {
+  if (tensor_in(object) != nullptr) return nb::borrow<nb::object>(object);
+  Operand operand = step_operand(object, name, Use::Read, Hold::Keep);
+  return nb::cast(Tensor{.tensor = operand.tensor,
+                         .owner = nb::borrow<nb::object>(object),
+                         .memory = std::move(operand.owner),
+                         .read_only = operand.read_only});
 }
 
 void bind_tensor(nb::module_& module) {

@@ -21,6 +21,10 @@ struct Tensor {
 /// The Tensor that `object` is, null for any other type. Costs no more than a comparison of types.
 [[nodiscard]] const Tensor* tensor_in(nb::handle object);
 
+/// The memory of an array as a Tensor that keeps it, without a copy; a Tensor is returned as it is.
+/// Errors call it `name`.
+[[nodiscard]] nb::object as_tensor(nb::handle object, const char* name);
+
 /// ActKind, Device, DType, Layout, TensorDesc, Tensor, make_tensor_2d, make_tensor_1d, as_tensor.
 void bind_tensor(nb::module_& module);
 

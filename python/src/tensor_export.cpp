@@ -9,6 +9,7 @@
 #include "dlpack.hpp"
 #include "gil.hpp"
 #include "status.hpp"
+#include "tensor_desc.hpp"
 
 namespace ge_python {
 namespace {
@@ -24,9 +25,18 @@ const char* typestr_of(ai::DType dtype) {
   return nullptr;
 }
 
-nb::tuple tuple_of(const ai::Extents& extents, std::int64_t factor) {
+nb::tuple byte_strides_of(const ai::TensorDesc& desc) {
+  const auto size = static_cast<std::int64_t>(ai::size_of(desc.dtype));
   nb::list values;
-  for (int i = 0; i < extents.rank(); ++i) values.append(extents[i] * factor);
+  for (int i = 0; i < desc.stride.rank(); ++i) {
+    std::int64_t bytes = 0;
+    if (__builtin_mul_overflow(desc.stride[i], size, &bytes)) {
+      raise(ai::StatusCode::Invalid, "the tensor has a stride of " +
+                                         std::to_string(desc.stride[i]) +
+                                         " elements, expected its bytes to fit 64 bits");
+    }
+    values.append(bytes);
+  }
   return nb::tuple(values);
 }
 
@@ -165,9 +175,8 @@ nb::dict array_interface(const Tensor& given, ai::Device device) {
   }
   check_memory(tensor);
   nb::dict said;
-  said["shape"] = tuple_of(tensor.desc.shape, 1);
-  said["strides"] =
-      tuple_of(tensor.desc.stride, static_cast<std::int64_t>(ai::size_of(tensor.desc.dtype)));
+  said["shape"] = tuple_of(tensor.desc.shape);
+  said["strides"] = byte_strides_of(tensor.desc);
   said["typestr"] = typestr;
   said["data"] = nb::make_tuple(reinterpret_cast<std::uintptr_t>(tensor.data), given.read_only);
   said["version"] = 3;

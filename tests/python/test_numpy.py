@@ -97,6 +97,30 @@ def test_y_alone_is_returned_unless_z_is_asked_for() -> None:
     np.testing.assert_array_equal(np.maximum(both[1], 0), y)
 
 
+def absurd(*shape: int) -> ge.Tensor:
+    return ge.Tensor(4096, ge.TensorDesc(shape=shape), ge.CPU)
+
+
+class Lender:
+    """Shows its memory by DLPack alone."""
+
+    def __init__(self, array: np.ndarray) -> None:
+        self.array = array
+
+    def __dlpack__(self, **keywords: Any) -> Any:
+        return self.array.__dlpack__(**keywords)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self.array.__dlpack_device__()
+
+
+@pytest.mark.parametrize("view", [np.s_[:, ::2], np.s_[::-1, ::2], np.s_[:, ::-2]], ids=str)
+def test_any_strides_are_taken_from_what_is_no_numpy_array_too(view: Any) -> None:
+    a, b = random(4, 16)[view], random(8, 6)
+    y = gemm.forward_numpy(Lender(a), b, device=ge.CPU)
+    assert (y == gemm.forward_numpy(a.copy(), b, device=ge.CPU)).all()
+
+
 ERRORS: list[tuple[str, dict[str, Any], str]] = [
     (
         "DtypeMismatch",
@@ -119,6 +143,9 @@ ERRORS: list[tuple[str, dict[str, Any], str]] = [
     ("Invalid", {"act": "rleu"}, ""),
     ("Invalid", {"alpha": float("nan")}, "alpha is nan"),
     ("Invalid", {"device_index": -1}, "device_index is -1"),
+    ("Invalid", {"A": absurd(-1, 8)}, r"A is \[-1,8\], expected no negative extent"),
+    ("Invalid", {"B": absurd(8, -1)}, r"B is \[8,-1\], expected no negative extent"),
+    ("OutOfMemory", {"A": absurd(2**40, 1), "B": absurd(1, 2**40)}, "Y is "),
     ("DeviceMismatch", {"A": ge.make_tensor_2d(4096, (4, 8))}, "A is on CUDA:0, expected a NumPy array"),
 ]
 

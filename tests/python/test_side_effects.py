@@ -57,7 +57,7 @@ def test_an_interface_that_loses_an_entry_while_it_is_read_is_read_as_it_was(whe
         __cuda_array_interface__ = said
 
     said.update(data=(64, False), shape=(2, 3), strides=(12, 4), typestr="<f4", version=3)
-    taken = []  # the place that the entry has left
+    taken: list[tuple[str, ...]] = []  # the place that the entry has left
 
     def lose() -> None:
         del said[where]
@@ -111,6 +111,6 @@ def test_moves_that_change_while_they_are_read_change_nothing_else() -> None:
     program.forward(a, a, None, y)
     executable = ge.capture(program)
     moves: list[Any] = []
-    moves.append((a, Lender(lambda: (moves.clear(), b)[1])))
+    moves.append((a, Lender(lambda: b if moves.pop() else a)))
     executable.rebind(moves)
     assert {operand.tensor.data for operand in executable.operands()} == {b.ctypes.data, y.ctypes.data}

@@ -275,6 +275,14 @@ def test_dlpack_gives_the_version_that_the_caller_knows() -> None:
     assert tensor.__dlpack__(dl_device=(fakes.CPU, 0)) is not None
 
 
+@pytest.mark.parametrize("device", [Device.CPU, Device.CUDA])
+@pytest.mark.parametrize("stride", [2**61, -(2**63)])
+def test_strides_beyond_64_bits_of_bytes_are_not_shown(device: Device, stride: int) -> None:
+    tensor = ge.Tensor(4096, ge.TensorDesc(shape=(2,), stride=(stride,)), device)
+    with pytest.raises(ge.Invalid, match=f"the tensor has a stride of {stride} elements"):
+        tensor.__array_interface__ if device == Device.CPU else tensor.__cuda_array_interface__  # noqa: B018
+
+
 def test_dlpack_refuses_what_would_be_silent() -> None:
     tensor = host(DType.F32, (2,))
     with pytest.raises(BufferError, match="copy"):
