@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import sys
+import operator
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from typing import Any
 
 from . import _core
-from ._core import ActKind, Device, GemmAttrs, GemmError, Program
+from ._buffers import Maker, fail, one_each, shape_of, text
+from ._core import ActKind, GemmAttrs, GemmError, Program
 
 
 @dataclass(eq=False)
@@ -68,20 +69,22 @@ def mlp(
     x, y, gy, gx, gweights and gbiases are made by the weights' library, on their device and
     uninitialised, unless they are given (gweights or gbiases may be slices of one buffer, say).
     With weights of another kind, Tensors among them, they must be given. What lies between the layers is
-    temporary storage of the program.
+    temporary storage of the program. A weight that serves in several layers has a gradient for each
+    of them: a step of yours adds them up.
 
     Raises GemmError: ShapeMismatch and the like, which name the layer; MissingInput and
     MissingOutput for buffers that must be given; Invalid for arguments that do not go together.
     """
     weights = list(weights)
     if not weights:
-        _fail(_core.MissingInput, "weights is empty, expected at least one matrix")
-    if isinstance(batch, bool) or not isinstance(batch, int):
+        fail(_core.MissingInput, "weights is empty, expected at least one matrix")
+    if isinstance(batch, bool) or not hasattr(batch, "__index__"):
         raise TypeError(f"batch is {batch!r}, expected an int")
+    batch = operator.index(batch)
     if batch < 0:
-        _fail(_core.Invalid, f"batch is {batch}, expected at least 0")
+        fail(_core.Invalid, f"batch is {batch}, expected at least 0")
     count = len(weights)
-    all_biases = _one_each("biases", biases, count)
+    all_biases = one_each("biases", biases, count)
     if not training:
         given = {
             "loss": loss,
@@ -93,12 +96,12 @@ def mlp(
         }
         for name, value in given.items():
             if value is not None:
-                _fail(_core.Invalid, f"{name} is given, expected training=True with it")
+                fail(_core.Invalid, f"{name} is given, expected training=True with it")
     elif gx is not None and not input_gradient:
-        _fail(_core.Invalid, "gx is given, expected input_gradient=True with it")
+        fail(_core.Invalid, "gx is given, expected input_gradient=True with it")
     widths = _widths(weights, trans_b)
 
-    make = _Maker(weights[0])
+    make = Maker(weights[0])
     program = Program()
 
     def temporary(width: int) -> Any:
@@ -111,7 +114,8 @@ def mlp(
         last = i + 1 == count
         attrs = GemmAttrs(trans_b=trans_b, act=last_act if last else act, leaky_slope=leaky_slope)
         output = y if last else temporary(widths[i + 1])
-        layer = _Layer(i, layers[-1].output if layers else x, weights[i], all_biases[i], output, attrs)
+        below = layers[-1].output if layers else x
+        layer = _Layer(i, below, weights[i], all_biases[i], output, attrs, last=last)
         if training and not y_serves_as_z(attrs.act, leaky_slope):
             layer.z = temporary(widths[i + 1])
         elif training and attrs.act != ActKind.None_:
@@ -157,19 +161,35 @@ class _Layer:
     attrs: GemmAttrs
     z: Any = None  # what the backward pass takes as Z
 
+    last: bool = False
+
     def add_forward(self, program: Program) -> None:
         z = None if self.z is self.output else self.z
-        self._named(lambda: program.forward(self.input, self.weight, self.bias, self.output, self.attrs, Z=z))
-
-    def add_backward(self, program: Program, gy: Any, gx: Any, gweight: Any, gbias: Any) -> None:
         self._named(
-            lambda: program.backward(
-                self.input, self.weight, None, gy, self.z, gA=gx, gB=gweight, gBias=gbias, attrs=self.attrs
-            )
+            {"Y": "y"} if self.last else {},
+            lambda: program.forward(self.input, self.weight, self.bias, self.output, self.attrs, Z=z),
         )
 
-    def _named(self, add: Callable[[], None]) -> None:
-        where = f"layer {self.index}, where B is weights[{self.index}] and bias is biases[{self.index}]"
+    def add_backward(self, program: Program, gy: Any, gx: Any, gweight: Any, gbias: Any) -> None:
+        names = {"gB": f"gweights[{self.index}]", "gBias": f"gbiases[{self.index}]"}
+        if self.last:
+            names["gY"] = "gy"
+        if self.index == 0:
+            names["gA"] = "gx"
+        self._named(
+            names,
+            lambda: program.backward(
+                self.input, self.weight, None, gy, self.z, gA=gx, gB=gweight, gBias=gbias, attrs=self.attrs
+            ),
+        )
+
+    def _named(self, names: dict[str, str], add: Callable[[], None]) -> None:
+        """Calls `add`; its errors say which of mlp's arguments the operands that they name are."""
+        names = {"B": f"weights[{self.index}]", "bias": f"biases[{self.index}]", **names}
+        if self.index == 0:
+            names = {"A": "x", **names}
+        *most, final = (f"{operand} is {argument}" for operand, argument in names.items())
+        where = f"layer {self.index}, where {', '.join(most)} and {final}"
         try:
             add()
         except GemmError as error:
@@ -178,125 +198,23 @@ class _Layer:
             raise TypeError(f"{where}: {error}") from error
 
 
-class _Maker:
-    """Makes buffers as `like` is: by its library, on its device."""
-
-    def __init__(self, like: Any) -> None:
-        self.device, self.device_index = _place_of(like)
-        self._kind = type(like).__name__
-        self._empty: Callable[[tuple[int, ...]], Any] | None = None
-        library = _library_of(like)
-        if library is None:
-            return
-        if library.__name__ == "torch":
-            self._empty = lambda shape: library.empty(shape, dtype=library.float32, device=like.device)
-        elif library.__name__ == "cupy":
-
-            def empty(shape: tuple[int, ...]) -> Any:
-                with library.cuda.Device(self.device_index):
-                    return library.empty(shape, dtype=library.float32)
-
-            self._empty = empty
-        else:
-            self._empty = lambda shape: library.empty(shape, dtype=library.float32)
-
-    def empty(self, name: str, shape: tuple[int, ...], missing: type[GemmError]) -> Any:
-        if self._empty is None:
-            _fail(
-                missing,
-                f"{name} is not given, expected one of {_text(shape)} because nothing can be made "
-                f"like weights of type {self._kind}",
-            )
-        return self._empty(shape)
-
-    def buffer(self, name: str, given: Any, shape: tuple[int, ...], missing: type[GemmError]) -> Any:
-        if given is None:
-            return self.empty(name, shape, missing)
-        if _shape_of(given) != shape:
-            _fail(_core.ShapeMismatch, f"{name} is {_text(_shape_of(given))}, expected {_text(shape)}")
-        return given
-
-    def like(self, name: str, given: Sequence[Any] | None, parameters: Sequence[Any]) -> list[Any]:
-        """One buffer stored as each of `parameters` is; None for None."""
-        if given is not None:
-            return _one_each(name, given, len(parameters))
-        made: list[Any] = []
-        for i, parameter in enumerate(parameters):
-            if parameter is None:
-                made.append(None)
-                continue
-            shape = _shape_of(parameter)
-            turned = _is_transposed(parameter)
-            buffer = self.empty(f"{name}[{i}]", shape[::-1] if turned else shape, _core.MissingOutput)
-            made.append(buffer.T if turned else buffer)
-        return made
-
-
 def _widths(weights: Sequence[Any], trans_b: bool) -> list[int]:
     """The input's width and each layer's, checked to fit."""
     widths: list[int] = []
     for i, weight in enumerate(weights):
-        shape = _shape_of(weight)
+        shape = shape_of(f"weights[{i}]", weight)
         if len(shape) != 2:
-            _fail(_core.ShapeMismatch, f"weights[{i}] is {_text(shape)}, expected a matrix")
+            fail(_core.ShapeMismatch, f"weights[{i}] is {text(shape)}, expected a matrix")
         rows, columns = reversed(shape) if trans_b else shape
         if widths and rows != widths[-1]:
             wanted = f"[N,{widths[-1]}]" if trans_b else f"[{widths[-1]},N]"
-            _fail(
+            fail(
                 _core.ShapeMismatch,
-                f"weights[{i}] is {_text(shape)}, expected {wanted} because "
-                f"weights[{i - 1}] is {_text(_shape_of(weights[i - 1]))}",
+                f"weights[{i}] is {text(shape)}, expected {wanted} because "
+                f"weights[{i - 1}] is {text(shape_of(f'weights[{i - 1}]', weights[i - 1]))}",
             )
         widths += [columns] if widths else [rows, columns]
     return widths
-
-
-def _one_each(name: str, given: Sequence[Any] | None, count: int) -> list[Any]:
-    values = [None] * count if given is None else list(given)
-    if len(values) != count:
-        _fail(_core.Invalid, f"{name} has {len(values)} entries, expected {count}, one for each of weights")
-    return values
-
-
-def _library_of(array: Any) -> Any:
-    """torch, cupy or numpy, whichever `array` is of, or None."""
-    for base in type(array).__mro__:
-        root = base.__module__.partition(".")[0]
-        if root in ("torch", "cupy", "numpy"):
-            return sys.modules[root]
-    return None
-
-
-def _place_of(array: Any) -> tuple[Device, int]:
-    if not hasattr(array, "__dlpack_device__"):
-        tensor = _core.as_tensor(array)
-        return tensor.device, tensor.device_index
-    kind, index = array.__dlpack_device__()
-    on_gpu = int(kind) in (2, 13)  # CUDA and CUDA managed memory; pinned memory is the host's
-    return (Device.CUDA, int(index)) if on_gpu else (Device.CPU, 0)
-
-
-def _shape_of(array: Any) -> tuple[int, ...]:
-    shape = array.shape if hasattr(array, "shape") else _core.as_tensor(array).shape
-    return tuple(int(extent) for extent in shape)
-
-
-def _is_transposed(array: Any) -> bool:
-    if _library_of(array) is None or array.ndim != 2 or min(array.shape) < 2:
-        return False
-    if hasattr(array, "strides"):
-        outer, inner = (stride // array.itemsize for stride in array.strides)
-    else:
-        outer, inner = array.stride()
-    return bool(outer == 1 and inner != 1)
-
-
-def _text(shape: tuple[int, ...]) -> str:
-    return "[" + ",".join(map(str, shape)) + "]"
-
-
-def _fail(kind: type[GemmError], message: str) -> NoReturn:
-    raise kind(f"{kind.__name__}: {message}")
 
 
 def _retold(error: GemmError, where: str) -> GemmError:
