@@ -56,7 +56,10 @@ class Maker:
             for i, buffer in enumerate(buffers):
                 first = next(j for j, other in enumerate(buffers) if other is buffer)
                 if buffer is not None and first != i:
-                    fail(_core.Overlap, f"{name}[{i}] is {name}[{first}], expected a buffer for each of weights")
+                    fail(
+                        _core.Overlap,
+                        f"{name}[{i}] is {name}[{first}], expected a buffer for each of weights",
+                    )
             return buffers
         made: list[Any] = []
         for i, parameter in enumerate(parameters):

@@ -9,6 +9,7 @@ from typing import Any
 
 try:
     import torch
+    from torch.autograd import forward_ad
     from torch.utils.dlpack import from_dlpack
 except ImportError as error:
     raise ImportError(f"graph_executor_v2.torch needs PyTorch, which does not import: {error}") from error
@@ -33,17 +34,21 @@ def linear_act(
     b: [N] or None. Returns a new tensor [..., N]. On CUDA it is enqueued on torch's current stream,
     also into a capture of torch.cuda.graph; on the CPU it is done on return.
 
-    Only gradients that are asked for are computed, and Z is saved only where the activation's
-    gradient cannot be told from the result. Copies nothing but an incoming gradient that is not
-    contiguous. Raises GemmError, in whose messages x is A, w is B and b is bias: DtypeMismatch for
+    Only gradients that are asked for are computed, and only what they read is kept: Z where the
+    activation's gradient cannot be told from the result. Copies nothing but an incoming gradient
+    that is not contiguous. torch.func's transforms and forward-mode derivatives are refused, and
+    torch.compile leaves its graph here. Raises GemmError, in whose messages x is A, w is B and b is bias: DtypeMismatch for
     other dtypes, StrideMismatch for views that cannot be read in place (`.contiguous()` them),
     ShapeMismatch, DeviceMismatch.
     """
-    attrs = _attrs(act, leaky_slope)
+    for name, value in (("x", x), ("w", w), ("b", b)):
+        if not isinstance(value, torch.Tensor) and (value is not None or name != "b"):
+            raise TypeError(f"{name} is of type {type(value).__name__}, expected a torch.Tensor")
+    attrs = _attrs(act, float(leaky_slope))
     rows = x if x.dim() == 2 else x.reshape(x.shape[:-1].numel(), x.shape[-1] if x.dim() else 1)
-    if torch.is_grad_enabled() and (
-        x.requires_grad or w.requires_grad or (b is not None and b.requires_grad)
-    ):
+    if (
+        torch.is_grad_enabled() and (x.requires_grad or w.requires_grad or (b is not None and b.requires_grad))
+    ) or forward_ad._current_level >= 0:  # which is refused there, where an operand has a tangent
         y = _apply(rows, w, b, attrs)
     else:
         y = _empty(rows, w)
@@ -61,19 +66,26 @@ class _LinearAct(torch.autograd.Function):
         forward(x, w, b, y, attrs, _current_stream(x), z)
         if attrs.act != ActKind.None_:
             z = y if z is None else z
-        ctx.save_for_backward(x, w, b, z)
+        needs_x, needs_w, *_ = ctx.needs_input_grad
+        # What is only described, not read, may be changed in place before the backward pass; x may be freed.
+        ctx.save_for_backward(x if needs_w else None, w if needs_x else None, z)
+        ctx.x_stored = (x.shape, x.stride())
+        ctx.w_like = None if needs_x else w.detach()
+        ctx.b_shape = None if b is None else b.shape
         ctx.attrs = attrs
         return y
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, gy: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
-        x, w, b, z = ctx.saved_tensors
+        x, w, z = ctx.saved_tensors
+        needs_x, needs_w, needs_b, _ = ctx.needs_input_grad
         # empty_like keeps a transposed operand's layout, which its gradient must have.
-        gx, gw, gb = (
-            torch.empty_like(operand) if needed else None
-            for operand, needed in zip((x, w, b), ctx.needs_input_grad)
-        )
+        x = _uninitialised(*ctx.x_stored, gy.device) if x is None else x
+        w = ctx.w_like if w is None else w
+        gx = torch.empty_like(x) if needs_x else None
+        gw = torch.empty_like(w) if needs_w else None
+        gb = torch.empty(ctx.b_shape, dtype=torch.float32, device=gy.device) if needs_b else None
         backward(x, w, None, gy.contiguous(), z, gx, gw, None, gb, ctx.attrs, _current_stream(x))
         return gx, gw, gb, None
 
@@ -118,6 +130,14 @@ def _attrs(act: Any, leaky_slope: float) -> GemmAttrs:
 def _empty(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
     columns = w.shape[-1] if w.dim() else 1
     return torch.empty((x.shape[0], columns), dtype=torch.float32, device=x.device)
+
+
+def _uninitialised(shape: torch.Size, stride: tuple[int, ...], device: torch.device) -> torch.Tensor:
+    """A dense matrix, transposed if one of that stride is."""
+    rows, columns = shape
+    if stride[0] == 1 and stride[1] != 1:
+        return torch.empty((columns, rows), dtype=torch.float32, device=device).t()
+    return torch.empty((rows, columns), dtype=torch.float32, device=device)
 
 
 def _current_stream(x: torch.Tensor) -> int | None:

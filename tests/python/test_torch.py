@@ -18,6 +18,7 @@ def device() -> str:
 
 if HAS_TORCH:
     from torch_layer_cases import *  # noqa: F401,F403
+    from torch_layer_kept import *  # noqa: F401,F403
 else:
 
     @pytest.mark.skip(reason="torch is not installed")

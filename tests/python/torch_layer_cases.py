@@ -157,6 +157,31 @@ def test_errors_name_the_operand(device, spoil, error, operand):
         assert str(raised.value).startswith(f"{error.__name__}: ") and operand in str(raised.value)
 
 
+def test_forward_mode_is_refused_and_never_ignored(device):
+    x, w, b = operands(device, 4, 5, 6)
+    with torch.autograd.forward_ad.dual_level():
+        linear_act(x, w, b, "tanh")
+        dual = torch.autograd.forward_ad.make_dual(x, torch.ones_like(x))
+        with pytest.raises(NotImplementedError, match="jvp"):
+            linear_act(dual, w, b, "tanh")
+
+
+def test_what_is_no_torch_tensor_is_a_type_error_that_names_it(device):
+    x, w, b = operands(device, 4, 5, 6)
+    for name, arguments in (("x", (1.0, w, b)), ("w", (x, None, b)), ("b", (x, w, [0.0] * 6))):
+        with pytest.raises(TypeError, match=f"^{name} is of type .*, expected a torch.Tensor$"):
+            linear_act(*arguments, "relu")
+
+
+def test_a_slope_held_in_a_tensor_is_read_at_each_call(device):
+    x, w, b = operands(device, 4, 5, 6)
+    slope = torch.tensor(0.5)
+    before = linear_act(x, w, b, "leaky_relu", leaky_slope=slope)
+    slope.fill_(0.25)
+    after = linear_act(x, w, b, "leaky_relu", leaky_slope=slope)
+    assert torch.equal(after[before < 0], before[before < 0] / 2)
+
+
 def test_a_step_sees_torch_tensors_over_the_operands(device):
     x, y = torch.arange(6.0, device=device).reshape(2, 3), torch.zeros(2, 3, device=device)
     seen = []

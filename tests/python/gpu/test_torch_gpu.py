@@ -7,6 +7,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from torch_layer_cases import *  # noqa: E402,F401,F403
+from torch_layer_kept import *  # noqa: E402,F401,F403
 from torch_layer import operands  # noqa: E402
 
 import graph_executor_v2 as ge  # noqa: E402
