@@ -47,7 +47,8 @@ def linear_act(
     attrs = _attrs(act, float(leaky_slope))
     rows = x if x.dim() == 2 else x.reshape(x.shape[:-1].numel(), x.shape[-1] if x.dim() else 1)
     if (
-        torch.is_grad_enabled() and (x.requires_grad or w.requires_grad or (b is not None and b.requires_grad))
+        torch.is_grad_enabled()
+        and (x.requires_grad or w.requires_grad or (b is not None and b.requires_grad))
     ) or forward_ad._current_level >= 0:  # which is refused there, where an operand has a tangent
         y = _apply(rows, w, b, attrs)
     else:
@@ -81,7 +82,8 @@ class _LinearAct(torch.autograd.Function):
         x, w, z = ctx.saved_tensors
         needs_x, needs_w, needs_b, _ = ctx.needs_input_grad
         # empty_like keeps a transposed operand's layout, which its gradient must have.
-        x = _uninitialised(*ctx.x_stored, gy.device) if x is None else x
+        shape, stride = ctx.x_stored
+        x = _uninitialised(shape, stride, gy.device) if x is None else x
         w = ctx.w_like if w is None else w
         gx = torch.empty_like(x) if needs_x else None
         gw = torch.empty_like(w) if needs_w else None
