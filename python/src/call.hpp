@@ -21,7 +21,7 @@ struct BackwardArguments {
   nb::handle A = {}, B = {}, C = {}, gY = {}, Z = {}, gA = {}, gB = {}, gC = {}, gBias = {};
 };
 
-/// A call over the arguments' memory, with what keeps that alive (Hold::Keep).
+/// A call over the arguments' memory, with what keeps that alive as Hold says.
 template <typename Call>
 struct BoundCall {
   Call call = {};

@@ -16,6 +16,12 @@ struct Tensor {
   nb::object owner = {};
   nb::object memory = {};  ///< what `owner` lent (Array::owner), where that is more than itself
   bool read_only = false;  ///< refused as an output
+
+  /// Any number of Tensors that own each other go without deep recursion.
+  ~Tensor() {
+    if (owner.is_valid()) release(owner);
+  }
+  static void release(nb::object& owner) noexcept;
 };
 
 /// The Tensor that `object` is, null for any other type. Costs no more than a comparison of types.

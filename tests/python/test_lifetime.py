@@ -300,6 +300,21 @@ def test_an_operand_that_uses_the_executable_when_it_goes_does_not_lock_it():
         Loud.executable = None
 
 
+def test_a_long_chain_of_owners_goes_without_deep_recursion():
+    class Last:
+        pass
+
+    last = Last()
+    gone = weakref.ref(last)
+    desc = ge.TensorDesc(shape=(1,))
+    owner = last
+    del last
+    for _ in range(300_000):
+        owner = ge.Tensor(4096, desc, ge.CPU, owner=owner)
+    del owner
+    assert gone() is None
+
+
 def test_nothing_grows_over_thousands_of_captures_and_moves():
     a, b, y = ramp(2, 2), ramp(2, 2), np.zeros((2, 2), np.float32)
     others = [ramp(2, 2), ramp(2, 2)]
