@@ -21,10 +21,10 @@ function number_before(line, word) {  # the number in front of `word`
 }
 function skip(count, why) {
   skipped += count; suite_skipped[suite] += count
-  reasons[why] = reasons[why] (reasons[why] == "" ? "" : ", ") name
+  if (!index(", " reasons[why] ", ", ", " name ", ")) reasons[why] = reasons[why] (reasons[why] == "" ? "" : ", ") name
   reason_count[why] += count
 }
-function finish(   count_passed, count_failed, count_skipped) {
+function finish(   count_passed, count_failed, count_skipped, i) {
   count_passed = 1; count_failed = 1
   if (summary != "") {
     count_passed = number_before(summary, "passed")
@@ -32,6 +32,7 @@ function finish(   count_passed, count_failed, count_skipped) {
     # A program that reports no failure and yet failed (a crash, a leak) is one failure.
     if (status == "fail" && count_failed == 0) count_failed = 1
     count_skipped = number_before(summary, "skipped")
+    for (i = 1; i <= told; ++i) { skip(told_count[i], told_why[i]); count_skipped -= told_count[i] }
     if (count_skipped > 0) skip(count_skipped, "test cases that their own program leaves out")
   }
   if (status == "run") {
@@ -53,7 +54,7 @@ FNR == 1 {
 }
 /<testcase / {
   name = attribute($0, "name"); status = attribute($0, "status")
-  reason = ""; summary = ""; lines = 0; inside = 0
+  reason = ""; summary = ""; lines = 0; inside = 0; told = 0
 }
 /<skipped/ { status = attribute($0, "message") ~ /SKIP_RETURN_CODE/ ? "skip" : "fail" }
 /<failure/ { status = "fail" }
@@ -62,7 +63,11 @@ inside {
   text = $0; sub(/<\/system-out>.*/, "", text)
   output[lines++] = text
   if (text ~ /^\[doctest\] test cases:/ || text ~ /^[0-9]+ passed, [0-9]+ failed/) summary = text
-  if (reason == "" && text ~ /^[Ss][Kk][Ii][Pp]/) {
+  if (text ~ /^SKIPPED \[[0-9]+\] [^:]+(:[0-9]+)?: /) {  # pytest -rs: SKIPPED [count] file:line: reason
+    told_count[++told] = substr(text, 10) + 0
+    sub(/^SKIPPED \[[0-9]+\] [^:]+(:[0-9]+)?: /, "", text)
+    told_why[told] = unescape(text)
+  } else if (reason == "" && text ~ /^[Ss][Kk][Ii][Pp]/) {
     reason = unescape(text); sub(/^[A-Za-z]+:? */, "", reason)
   }
 }
