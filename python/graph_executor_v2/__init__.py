@@ -8,6 +8,7 @@ of layers. Products that are enqueued at once are in `graph_executor_v2.ops._ops
 from __future__ import annotations
 
 import os as _os
+import typing as _typing
 
 from ._loading import load_core as _load_core
 from ._loading import site_packages as _site_packages
@@ -63,6 +64,17 @@ from ._core import (  # noqa: E402
 )
 from ._libraries import Library, libraries  # noqa: E402
 from ._mlp import MLP, mlp  # noqa: E402
+
+if not _typing.TYPE_CHECKING:
+
+    def __getattr__(name: str) -> object:
+        """`ops` and `torch` are imported when they are first asked for."""
+        if name in ("ops", "torch"):
+            import importlib
+
+            return importlib.import_module(f"{__name__}.{name}")
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
 
 __all__ = [
     "BF16",

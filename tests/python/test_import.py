@@ -86,6 +86,24 @@ def test_every_public_name_of_the_extension_is_exported() -> None:
     assert public - set(ge.__all__) - set(_ops_gemm.__all__) == set()
 
 
+def test_submodules_are_there_without_an_import_of_their_own() -> None:
+    code = """
+import graph_executor_v2 as ge, sys
+assert "graph_executor_v2.ops" not in sys.modules
+assert ge.ops._ops_gemm.forward is ge.ops._ops_gemm.forward
+sys.modules["torch"] = None
+try:
+    ge.torch.linear_act
+except ImportError as error:
+    assert "needs PyTorch" in str(error), error
+else:
+    raise SystemExit("imported without torch")
+assert not hasattr(ge, "tensor")
+"""
+    done = python(code, PACKAGE.parent)
+    assert done.returncode == 0, done.stderr
+
+
 def test_the_version_is_the_project_s() -> None:
     project = re.search(r"project\(\w+ VERSION ([0-9.]+)", (ROOT / "CMakeLists.txt").read_text())
     assert project is not None and ge.__version__ == project[1]
