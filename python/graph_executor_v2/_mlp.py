@@ -208,10 +208,12 @@ def _widths(weights: Sequence[Any], trans_b: bool) -> list[int]:
         rows, columns = reversed(shape) if trans_b else shape
         if widths and rows != widths[-1]:
             wanted = f"[N,{widths[-1]}]" if trans_b else f"[{widths[-1]},N]"
+            before = shape_of(f"weights[{i - 1}]", weights[i - 1])
+            turned = not trans_b and shape[1] == before[0]
             fail(
                 _core.ShapeMismatch,
-                f"weights[{i}] is {text(shape)}, expected {wanted} because "
-                f"weights[{i - 1}] is {text(shape_of(f'weights[{i - 1}]', weights[i - 1]))}",
+                f"weights[{i}] is {text(shape)}, expected {wanted} because weights[{i - 1}] is {text(before)}"
+                + (": trans_b=True is for weights stored [out, in]" if turned else ""),
             )
         widths += [columns] if widths else [rows, columns]
     return widths

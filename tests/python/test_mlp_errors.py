@@ -26,6 +26,11 @@ def changed(**changes):
             "weights[2] is [5,7], expected [4,N] because weights[1] is [7,4]",
         ),
         (
+            changed(weights=lambda r: [np.ascontiguousarray(w.T) for w in r.weights]),
+            ge.ShapeMismatch,
+            "weights[1] is [4,7], expected [5,N] because weights[0] is [7,5]: trans_b=True is for weights stored [out",
+        ),
+        (
             changed(weights=lambda r: r.weights, trans_b=lambda r: True),
             ge.ShapeMismatch,
             "weights[1] is [7,4], expected [N,5] because weights[0] is [5,7]",
