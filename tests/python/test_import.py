@@ -211,7 +211,7 @@ def test_site_packages_name_where_nvidia_s_wheels_may_be(tmp_path: pathlib.Path)
     (tmp_path / "nvidia").mkdir()
     code = f"""
 import sys
-sys.path.append({str(tmp_path)!r})
+sys.path.insert(0, {str(tmp_path)!r})  # the environment's own may have some too
 from graph_executor_v2._loading import site_packages
 print(*site_packages(), sep="\\n")
 """
