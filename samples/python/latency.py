@@ -140,12 +140,14 @@ def host_table(sizes, rounds):
         print(f"{size:5}" + "".join(f"{median_us(call, rounds):14.1f}" for call in calls))
 
 
+def sizes(text):
+    return tuple(int(part) for part in text.split(","))
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument(
-        "--sizes", type=lambda text: tuple(map(int, text.split(","))), help="for example 8,64,512"
-    )
-    parser.add_argument("--rounds", type=int, default=21)
+    parser.add_argument("--sizes", type=sizes, help="for example 8,64,512")
+    parser.add_argument("--rounds", type=int, default=21, choices=range(1, 10_000), metavar="N")
     options = parser.parse_args()
     missing = []
     try:
