@@ -147,8 +147,10 @@ def sizes(text):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--sizes", type=sizes, help="for example 8,64,512")
-    parser.add_argument("--rounds", type=int, default=21, choices=range(1, 10_000), metavar="N")
+    parser.add_argument("--rounds", type=int, default=21)
     options = parser.parse_args()
+    if options.rounds < 1:
+        parser.error(f"--rounds is {options.rounds}, expected at least 1")
     missing = []
     try:
         import torch
