@@ -99,7 +99,7 @@ def python(folder: pathlib.Path, wheel: pathlib.Path) -> pathlib.Path:
     """The interpreter of a virtual environment that has the wheel and nothing else."""
     run(sys.executable, "-m", "venv", folder / "venv")
     path = folder / "venv/bin/python"
-    run(path, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", wheel)
+    run(path, "-I", "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", wheel)
     return path
 
 
@@ -162,12 +162,12 @@ else:
 
 
 def test_a_clean_environment_with_numpy_runs_forward_numpy_on_the_host(python: pathlib.Path) -> None:
-    if subprocess.run([python, "-m", "pip", "install", "--quiet", "numpy"], capture_output=True).returncode != 0:
+    if subprocess.run([python, "-I", "-m", "pip", "install", "--quiet", "numpy"], capture_output=True).returncode != 0:
         pytest.skip("NumPy cannot be installed into a clean environment here")
     assert "forward_numpy" in clean_run(python, NUMPY_PROGRAM)
 
 
 def test_pip_removes_all_of_it(python: pathlib.Path) -> None:
     where = pathlib.Path(clean_run(python, "import graph_executor_v2 as ge; print(ge.__path__[0])").strip())
-    run(python, "-m", "pip", "uninstall", "--quiet", "--yes", "graph_executor_v2")
+    run(python, "-I", "-m", "pip", "uninstall", "--quiet", "--yes", "graph_executor_v2")
     assert not [path for path in where.rglob("*") if path.is_file() and path.suffix != ".pyc"]
