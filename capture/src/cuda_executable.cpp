@@ -76,20 +76,28 @@ Status CudaExecutable::leave_to_last_launch() noexcept {
 }
 
 Status CudaExecutable::launch(Stream stream) noexcept {
-  if (cuda::is_default(stream) || cuda::is_forked()) [[unlikely]]
-    return launch_on_device(stream);
+  if (cuda::is_default(stream)) return launch_on_device(stream, true);
   if (!driver_) [[unlikely]]
-    return launch_here(stream);
+    return launch_by_runtime(stream);
+  if (const std::optional<Status> status = launch_by_driver(stream)) [[likely]]
+    return *status;
+  return launch_on_device(stream, false);
+}
+
+/// Nothing where the runtime has to look at it.
+std::optional<Status> CudaExecutable::launch_by_driver(Stream stream) noexcept {
+  if (!driver_ || cuda::is_forked()) [[unlikely]]
+    return std::nullopt;
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
   if (driver_.stream_is_capturing(stream, &status) != CUDA_SUCCESS ||
       status != CU_STREAM_CAPTURE_STATUS_NONE) [[unlikely]] {
-    return launch_here(stream);
+    return std::nullopt;
   }
   const CUresult code = driver_.graph_launch(captured_.exec.get(), stream);
   if (code == CUDA_SUCCESS) [[likely]]
     return launched(stream);
   // This thread has not made the runtime's context its own yet: the runtime does that.
-  if (code == CUDA_ERROR_INVALID_CONTEXT) return launch_on_device(stream);
+  if (code == CUDA_ERROR_INVALID_CONTEXT) return std::nullopt;
   return cuda::describe(api_, static_cast<cudaError_t>(code), "cuGraphLaunch");
 }
 
@@ -113,7 +121,7 @@ Status CudaExecutable::check_stream(Stream stream) const noexcept {
   return {};
 }
 
-Status CudaExecutable::launch_here(Stream stream) noexcept {
+Status CudaExecutable::launch_by_runtime(Stream stream) noexcept {
   AI_RETURN_IF_ERROR(check_stream(stream));
   const cudaError_t code = api_.graph_launch(captured_.exec.get(), stream);
   if (code != cudaSuccess) [[unlikely]] {
@@ -122,10 +130,12 @@ Status CudaExecutable::launch_here(Stream stream) noexcept {
   return launched(stream);
 }
 
-Status CudaExecutable::launch_on_device(Stream stream) noexcept {
+Status CudaExecutable::launch_on_device(Stream stream, bool by_driver) noexcept {
   const cuda::DeviceGuard guard(api_, device_);
   AI_RETURN_IF_ERROR(guard.status());
-  AI_RETURN_IF_ERROR(launch_here(stream));
+  std::optional<Status> status;
+  if (by_driver) status = launch_by_driver(stream);
+  AI_RETURN_IF_ERROR(status ? *status : launch_by_runtime(stream));
   if (stream == cudaStreamPerThread) last_thread_ = this_thread();
   return {};
 }

@@ -52,8 +52,9 @@ class CudaExecutable final : public Executable::Impl {
 
  private:
   [[nodiscard]] Status launched(Stream stream) noexcept;
-  [[nodiscard]] Status launch_here(Stream stream) noexcept;
-  [[nodiscard]] Status launch_on_device(Stream stream) noexcept;
+  [[nodiscard]] std::optional<Status> launch_by_driver(Stream stream) noexcept;
+  [[nodiscard]] Status launch_by_runtime(Stream stream) noexcept;
+  [[nodiscard]] Status launch_on_device(Stream stream, bool by_driver) noexcept;
   [[nodiscard]] Status check_stream(Stream stream) const noexcept;
   [[nodiscard]] Status wait_for_all() noexcept;
   [[nodiscard]] Status wait_here() noexcept;

@@ -44,7 +44,7 @@ DriverStreams driver_streams(const Api& api) noexcept {
 cudaError_t is_capturing(const Api& api, const DriverStreams& driver, cudaStream_t stream,
                          cudaStreamCaptureStatus* status) noexcept {
   CUstreamCaptureStatus answer = CU_STREAM_CAPTURE_STATUS_NONE;
-  if (!is_default(stream) && driver.is_capturing != nullptr && !is_forked() &&
+  if (driver.is_capturing != nullptr && !is_forked() &&
       driver.is_capturing(stream, &answer) == CUDA_SUCCESS) {
     *status = static_cast<cudaStreamCaptureStatus>(answer);
     return cudaSuccess;

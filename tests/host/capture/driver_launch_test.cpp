@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -56,6 +57,20 @@ TEST_CASE("the runtime's functions serve where the driver lacks one of the two")
     }
     CHECK(settled(one.fake) == "");
   }
+}
+
+TEST_CASE("the default streams go by the driver too, on the executable's device") {
+  Launched one;
+  {
+    Executable executable = one.capture();
+    for (const std::uintptr_t handle : {std::uintptr_t{0}, std::uintptr_t{1}, std::uintptr_t{2}}) {
+      one.fake.forget_calls();
+      CHECK(executable.launch(reinterpret_cast<Stream>(handle)).ok());
+      CHECK(one.fake.calls() ==
+            std::vector<std::string>{"get_device", "cuStreamIsCapturing", "cuGraphLaunch"});
+    }
+  }
+  CHECK(settled(one.fake) == "");
 }
 
 TEST_CASE("A7: the driver's road too leaves the caller's capture intact") {

@@ -18,9 +18,9 @@ struct DriverStreams {
 /// Looks the functions up. Leaves no error behind. From the first time on, is_forked() tells.
 [[nodiscard]] DriverStreams driver_streams(const Api& api) noexcept;
 
-/// cudaStreamIsCapturing and cudaStreamGetId. Where the driver's own call is not to be had, is not
-/// meant for the stream (the default ones) or fails, the runtime's does the work and says what is
-/// wrong.
+/// cudaStreamIsCapturing and cudaStreamGetId; the device that a default stream means is current.
+/// Where the driver's own call is not to be had, is not meant for the stream (the ids of the
+/// default ones) or fails, the runtime's does the work and says what is wrong.
 [[nodiscard]] cudaError_t is_capturing(const Api& api, const DriverStreams& driver,
                                        cudaStream_t stream,
                                        cudaStreamCaptureStatus* status) noexcept;
