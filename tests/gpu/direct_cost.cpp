@@ -24,9 +24,6 @@ namespace {
 
 using support::median;
 
-constexpr double kAllowedNs = 1000.0;
-// Over pointers the thread does not remember: less than one kernel launch (3.5 us and more here).
-constexpr double kMovedNs = 3000.0;
 /// As many calls as push each other out of what a thread remembers: made in turn, each is looked at
 /// anew and never becomes a graph.
 constexpr std::size_t kMoving = ai::detail::RecentCalls::kMost + 1;
@@ -127,6 +124,20 @@ double measure(cudaStream_t stream, const Direct& direct, const Steps& steps,
   return difference;
 }
 
+/// What launching one kernel of the library costs here, in nanoseconds: an epilogue without a
+/// product. Hosts differ in it by a factor of two, and in all else they do as much.
+double kernel_launch_ns(cudaStream_t stream) {
+  gpu::Placed<support::ForwardData> set({16, 64, 0, ai::BiasKind::PerN});
+  REQUIRE(set.upload() == cudaSuccess);
+  const BareSteps step(plan_of(set.call()));
+  REQUIRE(step.count() == 1);
+  std::vector<double> rounds;
+  for (int i = 0; i < 300; ++i) {
+    rounds.push_back(batch_ns(stream, [&](std::size_t) { return step.enqueue(stream); }));
+  }
+  return median(rounds);
+}
+
 /// Direct calls against bare steps.
 template <typename Data>
 void check_cost(const std::string& what, const support::Case& spec) {
@@ -155,12 +166,14 @@ void check_cost(const std::string& what, const support::Case& spec) {
     }
     return least;
   };
-  CHECK(least_over(sets.size(), kMovedNs, "pointers that move") <= kMovedNs);
+  const double launch = kernel_launch_ns(stream);
+  MESSAGE(what, ": one kernel launch takes ", static_cast<int>(launch), " ns");
+  CHECK(least_over(sets.size(), launch, "pointers that move") <= launch);
   CHECK(ai::gemm::plan_cache().graphs == 0);
   const std::size_t limit = ai::gemm::plan_cache().graph_limit;
   ai::gemm::set_graph_limit(0);
-  CHECK(least_over(1, kAllowedNs, "the same, without a graph") <= kAllowedNs);
-  CHECK(least_over(2, kAllowedNs, "two in turn, without graphs") <= kAllowedNs);
+  CHECK(least_over(1, launch / 2, "the same, without a graph") <= launch / 2);
+  CHECK(least_over(2, launch / 2, "two in turn, without graphs") <= launch / 2);
   CHECK(ai::gemm::plan_cache().graphs == 0);
   ai::gemm::set_graph_limit(limit);
   CHECK(least_over(1, 0.0, "repeated") < 0.0);
@@ -179,21 +192,21 @@ void check_cost(const std::string& what, const support::Case& spec) {
   (void)cudaStreamDestroy(stream);
 }
 
-TEST_CASE("a known forward call: at most a microsecond more than its launches, repeated less") {
+TEST_CASE("a known forward call: half a kernel launch more than its own, repeated less") {
   check_cost<support::ForwardData>("forward [16,64] K=64", {16, 64, 64});
 }
 
-TEST_CASE("a known forward call with a bias and ReLU: a microsecond more, repeated less") {
+TEST_CASE("a known forward call with a bias and ReLU: half a launch more, repeated less") {
   check_cost<support::ForwardData>("forward [16,64] K=64, PerN and ReLU",
                                    {16, 64, 64, ai::BiasKind::PerN, ai::ActKind::ReLU});
 }
 
-TEST_CASE("a known forward call with a bias and Tanh: a microsecond more, repeated less") {
+TEST_CASE("a known forward call with a bias and Tanh: half a launch more, repeated less") {
   check_cost<support::ForwardData>("forward [16,64] K=64, PerN and Tanh",
                                    {16, 64, 64, ai::BiasKind::PerN, ai::ActKind::Tanh});
 }
 
-TEST_CASE("a known backward call, with scratch: a microsecond more, repeated less") {
+TEST_CASE("a known backward call, with scratch: half a launch more, repeated less") {
   support::Case c{16, 64, 64, ai::BiasKind::PerN, ai::ActKind::SiLU};
   c.with_z = true;
   check_cost<support::BackwardData>("backward [16,64] K=64, SiLU, gA gB gBias", c);
