@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import sysconfig
 from collections.abc import Callable
 
 import pytest
@@ -48,7 +49,7 @@ def test_e3_cublaslt_is_found_once_whenever_torch_is_imported(when: str, message
         steps[place] = TORCH
     done = run(USE.format(**steps))
     assert done.returncode == 0, done.stderr
-    message(f"torch {when}: {done.stdout.strip()}")
+    message(f"torch {when}: {done.stdout.strip()}".replace(f"{sysconfig.get_path('purelib')}/", ".../site-packages/"))
 
 
 def test_e3_a_call_without_cublaslt_is_right_or_says_what_is_missing() -> None:
