@@ -7,24 +7,9 @@ import weakref
 
 import numpy as np
 import pytest
+from arrays import ramp, watched, zeros
 
 import graph_executor_v2 as ge
-
-
-def zeros(*shape: int) -> np.ndarray:
-    return np.zeros(shape, np.float32)
-
-
-def ramp(*shape: int) -> np.ndarray:
-    return (np.arange(np.prod(shape), dtype=np.float32).reshape(shape) % 7) - 3
-
-
-class Array(np.ndarray):
-    """An array that can be watched: ndarray itself takes no weak references to views' owners apart."""
-
-
-def watched(*shape: int) -> np.ndarray:
-    return zeros(*shape).view(Array)
 
 
 def run(program: ge.Program) -> None:
@@ -205,10 +190,10 @@ def test_overlapping_copies_are_refused():
 
 def test_operands_are_held_by_the_program_and_those_refused_are_not():
     program = ge.Program()
-    a, b, y = watched(4, 3), watched(3, 5), watched(4, 5)
+    a, b, y = watched(zeros(4, 3)), watched(zeros(3, 5)), watched(zeros(4, 5))
     alive = [weakref.ref(array) for array in (a, b, y)]
     program.forward(a, b, None, y)
-    refused = watched(7, 7)
+    refused = watched(zeros(7, 7))
     gone = weakref.ref(refused)
     with pytest.raises(ge.ShapeMismatch):
         program.forward(refused, b, None, y)

@@ -4,23 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from arrays import layer, ramp, zeros
 
 import graph_executor_v2 as ge
-
-
-def zeros(*shape: int) -> np.ndarray:
-    return np.zeros(shape, np.float32)
-
-
-def ramp(*shape: int, seed: int = 0) -> np.ndarray:
-    return np.random.default_rng(seed).integers(-3, 4, shape).astype(np.float32)
-
-
-def layer(m: int = 4, k: int = 3, n: int = 5) -> tuple[ge.Executable, np.ndarray, np.ndarray, np.ndarray]:
-    a, b, y = ramp(m, k), ramp(k, n, seed=1), zeros(m, n)
-    program = ge.Program()
-    program.forward(a, b, None, y)
-    return ge.capture(program), a, b, y
 
 
 def test_rebind_moves_operands_given_in_any_way():

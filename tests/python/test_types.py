@@ -1,4 +1,4 @@
-"""Enums, TensorDesc, Tensor, the functions that make Tensors, and how Tensors are shown to others."""
+"""Enums, TensorDesc, Tensor, and the functions that make Tensors."""
 
 from __future__ import annotations
 
