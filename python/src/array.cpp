@@ -76,8 +76,10 @@ void refuse_because(nb::handle object, const char* operand) {
   const nb::object text = nb::steal(PyObject_Str(cause.value().ptr()));
   const char* said = text.is_valid() ? PyUnicode_AsUTF8(text.ptr()) : nullptr;
   PyErr_Clear();  // an error that cannot say what it is
+  const std::string_view whole = said != nullptr ? said : "?";
+  const std::string line(whole.substr(0, whole.find('\n')));  // torch's go on with a C++ backtrace
   nb::raise_from(cause, PyExc_TypeError, "%s gives no access to its memory: %s",
-                 described(object, operand).c_str(), said != nullptr ? said : "?");
+                 described(object, operand).c_str(), line.c_str());
 }
 
 void refuse(nb::handle object, const char* operand, std::string_view why) {

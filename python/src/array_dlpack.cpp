@@ -139,6 +139,24 @@ nb::object detached(nb::handle object, const dlpack::ExchangeApi& api, const cha
   return known(Py_TYPE(alias.ptr())).api == &api ? alias : nb::object();
 }
 
+/// torch exports the imaginary part of a conjugate without the sign that it has yet to take. Only
+/// such parts of complex numbers are like that, so no dimension of theirs has a stride of one.
+void refuse_negated(nb::handle object, const char* operand, const Array& array) {
+  const int rank = std::min(array.rank, Array::kMaxRank);
+  if (std::find(array.stride.begin(), array.stride.begin() + rank, 1) !=
+      array.stride.begin() + rank)
+    return;
+  const nb::object ask = attribute_of(object, "is_neg");
+  if (!ask.is_valid()) return;
+  const nb::object said = nb::steal(PyObject_CallNoArgs(ask.ptr()));
+  if (!said.is_valid()) refuse_because(object, operand);
+  if (said.is(Py_True)) {
+    raise(ai::StatusCode::Invalid, std::string(operand) +
+                                       " is a view that torch has yet to negate, expected memory "
+                                       "that holds its values (resolve_neg() it)");
+  }
+}
+
 nb::object call(nb::handle function, bool with_stream, bool with_version) {
   nb::dict keywords;
   if (with_stream) keywords["stream"] = -1;
@@ -189,6 +207,7 @@ std::optional<Array> by_exchange_table(nb::handle object, const char* operand, H
     dlpack::Tensor tensor;
     if (api->tensor_from_object(object.ptr(), &tensor) != 0) refuse_because(object, operand);
     read(tensor, operand, *array);
+    refuse_negated(object, operand, *array);
     return array;
   }
   const nb::object alias = hold == Hold::Keep ? detached(object, *api, operand) : nb::object();
@@ -198,6 +217,7 @@ std::optional<Array> by_exchange_table(nb::handle object, const char* operand, H
   }
   nb::object memory = capsule_of(managed);
   read(*managed, operand, hold, *array);
+  refuse_negated(object, operand, *array);
   array->owner = std::move(memory);
   return array;
 }

@@ -150,13 +150,13 @@ class Raising:
         self.error = error
 
     def __dlpack__(self, **_: Any) -> Any:
-        raise self.error("no luck")
+        raise self.error("no luck\nC++ stack trace")
 
 
 @pytest.mark.parametrize("error", [BufferError, RuntimeError, TypeError, ValueError, ZeroDivisionError])
 def test_what_an_array_raises_is_the_cause_of_a_type_error(error: type[Exception]) -> None:
     with pytest.raises(
-        TypeError, match=r"object \(.*Raising\) gives no access to its memory: no luck"
+        TypeError, match=r"object \(.*Raising\) gives no access to its memory: no luck$"
     ) as caught:
         ge.as_tensor(Raising(error))
     assert type(caught.value.__cause__) is error
@@ -212,6 +212,20 @@ def test_memory_is_kept_by_an_alias_where_the_object_s_own_may_be_swapped() -> N
     item.detach = lambda: 3  # something else of that name
     assert ge.as_tensor(item).data == 0x1000
     assert item.managed_calls == 1
+
+
+def test_a_view_that_is_yet_to_be_negated_is_refused() -> None:
+    """As torch's `z.conj().imag` is: its export has the memory and not the sign."""
+    kind = exchange_class()
+    item = kind(0x1000, (3,), (2,))
+    item.is_neg = lambda: True
+    with pytest.raises(ge.Invalid, match="yet to negate"):
+        ge.as_tensor(item)
+    with pytest.raises(ge.Invalid, match="bias is a view"):
+        gemm.forward(ge.make_tensor_2d(64, (2, 4)), ge.make_tensor_2d(256, (4, 3)), item, ge.make_tensor_2d(512, (2, 3)),
+                     gemm.GemmAttrs(), None)  # fmt: skip
+    item.is_neg = lambda: False
+    assert ge.as_tensor(item).stride == (2,)
 
 
 def test_a_later_major_version_of_the_exchange_table_may_have_an_earlier_one() -> None:
