@@ -34,8 +34,8 @@ struct DriverStreams {
 }
 
 /// Whether this process is a fork of one that has used the library on a GPU. CUDA does not work in
-/// it: the runtime says so (cudaErrorInitializationError), but some of the driver's functions
-/// succeed and do nothing. So these are not to be called then.
+/// it: the runtime says so (cudaErrorInitializationError), but the driver's cuGraphLaunch reports
+/// success there (seen with 580.159). So the driver's functions are not to be called then.
 [[nodiscard]] bool is_forked() noexcept;
 
 /// A driver function that has this form since CUDA 12; null where there is none. Leaves no error
