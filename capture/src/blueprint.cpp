@@ -71,7 +71,8 @@ Blueprint draw(const Program& program, Workshop workshop, std::span<const Lowere
       Slot& mine = bound.slots[slot++];
       if (symbolic::is_symbolic(operand.tensor.data)) continue;
       mine.operand = blueprint.operands.size();
-      blueprint.operands.push_back({name, std::move(operand.name), operand.tensor});
+      blueprint.operands.push_back(
+          {name, std::move(operand.name), operand.tensor, operand.is_written});
       blueprint.item_of.push_back(i);
     }
   }

@@ -17,18 +17,19 @@ std::vector<NamedTensor> operands_of(const Program::Item& item) {
   std::vector<NamedTensor> operands;
   if (const auto* user = std::get_if<UserStep>(&item)) {
     for (std::size_t i = 0; i < user->reads.size(); ++i) {
-      operands.push_back({"reads[" + std::to_string(i) + "]", user->reads[i]});
+      operands.push_back({"reads[" + std::to_string(i) + "]", user->reads[i], false});
     }
     for (std::size_t i = 0; i < user->writes.size(); ++i) {
-      operands.push_back({"writes[" + std::to_string(i) + "]", user->writes[i]});
+      operands.push_back({"writes[" + std::to_string(i) + "]", user->writes[i], true});
     }
     return operands;
   }
   if (const auto* copy = std::get_if<CopyStep>(&item)) {
-    return {{copy->in ? "host" : "device", copy->from}, {copy->in ? "device" : "host", copy->to}};
+    return {{copy->in ? "host" : "device", copy->from, false},
+            {copy->in ? "device" : "host", copy->to, true}};
   }
   for (const Operand& operand : ai::operands_of(std::get<GemmPlan>(item))) {
-    operands.push_back({operand.name, *operand.tensor});
+    operands.push_back({operand.name, *operand.tensor, operand.is_written});
   }
   return operands;
 }

@@ -1,6 +1,7 @@
 #include "moves.hpp"
 
 #include <algorithm>
+#include <array>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -8,22 +9,14 @@
 #include "core/text.hpp"
 #include "operand.hpp"
 #include "pointer.hpp"
+#include "status.hpp"
+#include "tensor_desc.hpp"
 
 namespace ge_python {
 namespace {
 
 std::string name_of(const ai::BoundOperand& operand) {
   return operand.name + " of " + operand.item;
-}
-
-bool is_written(const ai::BoundOperand& operand) {
-  const std::string_view name = operand.name;
-  const std::string_view item = operand.item;
-  if (item.starts_with("step ")) return name.starts_with("writes[");
-  if (item.starts_with("copy_in ")) return name == "device";
-  if (item.starts_with("copy_out ")) return name == "host";
-  if (item.starts_with("forward ")) return name == "Y" || name == "Z";
-  return name.starts_with("g") && name != "gY";
 }
 
 bool is_address(nb::handle object) {
@@ -37,7 +30,7 @@ std::pair<std::string, Use> role_of(const void* from, std::span<const ai::BoundO
   for (const ai::BoundOperand& operand : operands) {
     if (operand.tensor.data != from || use == Use::Write) continue;
     name = "the new " + name_of(operand);
-    if (is_written(operand)) use = Use::Write;
+    if (operand.is_written) use = Use::Write;
   }
   return {std::move(name), use};
 }
@@ -71,23 +64,14 @@ ai::TensorDesc essence_of(const ai::TensorDesc& desc) {
   ai::TensorDesc essence;
   std::array<std::int64_t, ai::Extents::kMaxRank> shape{};
   std::array<std::int64_t, ai::Extents::kMaxRank> stride{};
-  std::size_t count = 0;
+  int count = 0;
   for (int i = 0; i < rank; ++i) {
     if (desc.shape[i] == 1) continue;
-    shape[count] = desc.shape[i];
-    stride[count++] = is_empty ? 0 : desc.stride[i];
+    shape[static_cast<std::size_t>(count)] = desc.shape[i];
+    stride[static_cast<std::size_t>(count++)] = is_empty ? 0 : desc.stride[i];
   }
-  const auto extents = [count](const auto& v) -> ai::Extents {
-    switch (count) {
-      case 0: return {};
-      case 1: return {v[0]};
-      case 2: return {v[0], v[1]};
-      case 3: return {v[0], v[1], v[2]};
-      default: return {v[0], v[1], v[2], v[3]};
-    }
-  };
-  essence.shape = extents(shape);
-  essence.stride = extents(stride);
+  essence.shape = leading(shape, count);
+  essence.stride = leading(stride, count);
   return essence;
 }
 
@@ -152,9 +136,7 @@ std::vector<Move> moves_of(nb::handle moves, std::span<const ai::BoundOperand> o
   std::vector<Move> result;
   const bool is_dict = nb::isinstance<nb::dict>(moves);
   if (!is_dict && !nb::isinstance<nb::list>(moves) && !nb::isinstance<nb::tuple>(moves)) {
-    throw nb::type_error((std::string("moves is of type ") + Py_TYPE(moves.ptr())->tp_name +
-                          ", expected a dict old -> new or a list of pairs (old, new)")
-                             .c_str());
+    refuse_type("moves", moves, "a dict old -> new or a list of pairs (old, new)");
   }
   const nb::object pairs =
       is_dict ? nb::object(nb::borrow<nb::dict>(moves).items()) : nb::borrow(moves);

@@ -6,6 +6,7 @@
 
 #include "status.hpp"
 #include "tensor.hpp"
+#include "tensor_desc.hpp"
 
 namespace ge_python {
 namespace {
@@ -28,22 +29,12 @@ void check_rank(const Array& array, const char* name, const char* expected) {
         std::string(name) + " is of rank " + std::to_string(array.rank) + ", expected " + expected);
 }
 
-ai::Extents extents_of(const std::array<std::int64_t, Array::kMaxRank>& v, int rank) {
-  switch (rank) {
-    case 0: return {};
-    case 1: return {v[0]};
-    case 2: return {v[0], v[1]};
-    case 3: return {v[0], v[1], v[2]};
-    default: return {v[0], v[1], v[2], v[3]};
-  }
-}
-
 ai::Tensor tensor_of(const Array& array, ai::DType dtype) {
   ai::Tensor tensor;
   tensor.data = array.data;
   tensor.desc.dtype = dtype;
-  tensor.desc.shape = extents_of(array.shape, array.rank);
-  tensor.desc.stride = extents_of(array.stride, array.rank);
+  tensor.desc.shape = leading(array.shape, array.rank);
+  tensor.desc.stride = leading(array.stride, array.rank);
   tensor.device = array.device;
   tensor.device_index = array.device_index;
   return tensor;

@@ -68,6 +68,12 @@ void raise(ai::StatusCode code, std::string message) {
   throw nb::python_error();
 }
 
+void refuse_type(std::string_view name, nb::handle object, std::string_view expected) {
+  throw nb::type_error((std::string(name) + " is of type " + Py_TYPE(object.ptr())->tp_name +
+                        ", expected " + std::string(expected))
+                           .c_str());
+}
+
 void bind_status(nb::module_& module) {
   nb::enum_<ai::StatusCode> codes(module, "StatusCode",
                                   "Why a call failed: one code per class of mistake.");

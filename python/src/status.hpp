@@ -3,6 +3,7 @@
 #include <nanobind/nanobind.h>
 
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "ai/status.hpp"
@@ -15,6 +16,8 @@ namespace nb = nanobind;
 /// code as `.status`, unless it is ok. Needs the GIL.
 void check(const ai::Status& status);
 [[noreturn]] void raise(ai::StatusCode code, std::string message);
+/// TypeError "`name` is of type T, expected `expected`", T being the type of `object`.
+[[noreturn]] void refuse_type(std::string_view name, nb::handle object, std::string_view expected);
 
 /// The value of `result`, or its exception.
 template <typename T>

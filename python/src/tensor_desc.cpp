@@ -58,16 +58,20 @@ ai::Extents extents_of(nb::handle values, const char* name) {
     raise(ai::StatusCode::ShapeMismatch,
           std::string(name) + " has " + std::to_string(count) + " entries, expected at most 4");
   }
-  std::int64_t v[ai::Extents::kMaxRank] = {};
+  std::array<std::int64_t, ai::Extents::kMaxRank> v{};
   for (Py_ssize_t i = 0; i < count; ++i) {
-    v[i] = extent_of(PyTuple_GET_ITEM(items.ptr(), i), name);
+    v[static_cast<std::size_t>(i)] = extent_of(PyTuple_GET_ITEM(items.ptr(), i), name);
   }
-  switch (count) {
+  return leading(v, static_cast<int>(count));
+}
+
+ai::Extents leading(const std::array<std::int64_t, ai::Extents::kMaxRank>& values, int rank) {
+  switch (rank) {
     case 0: return {};
-    case 1: return {v[0]};
-    case 2: return {v[0], v[1]};
-    case 3: return {v[0], v[1], v[2]};
-    default: return {v[0], v[1], v[2], v[3]};
+    case 1: return {values[0]};
+    case 2: return {values[0], values[1]};
+    case 3: return {values[0], values[1], values[2]};
+    default: return {values[0], values[1], values[2], values[3]};
   }
 }
 

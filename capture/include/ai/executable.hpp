@@ -28,6 +28,7 @@ struct BoundOperand {
   std::string item;  ///< the plan or step, e.g. "forward Y[64,10]", "step 'loss'"
   std::string name;  ///< "A", "gBias", "reads[0]", "host", ...
   Tensor tensor;
+  bool is_written = false;
 };
 
 /// Operands that move to other memory, with their shapes and strides.

@@ -42,6 +42,7 @@ using CopyMaker = std::function<Result<std::shared_ptr<Step>>(const CopyStep&)>;
 struct NamedTensor {
   std::string name;
   Tensor tensor;
+  bool is_written = false;
 };
 [[nodiscard]] std::vector<NamedTensor> operands_of(const Program::Item& item);
 

@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <limits>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -37,6 +38,44 @@ struct Square {
     return call;
   }
 };
+
+TEST_CASE("operands() says which are written: outputs, gradients, what steps and copies fill") {
+  std::vector<std::vector<float>> memory(9, std::vector<float>(9, 1.0F));
+  const auto m = [&memory](std::size_t i) { return matrix(memory[i].data(), 3, 3); };
+  const Result<GemmPlan> forward =
+      plan_forward({.A = m(1), .B = m(2), .Y = m(3), .Z = m(4), .attrs = {.act = ActKind::Tanh}});
+  const Result<GemmPlan> backward =
+      plan_backward({.A = m(1),
+                     .B = m(2),
+                     .gY = m(5),
+                     .Z = m(4),
+                     .gA = m(6),
+                     .gBias = Gradient(make_tensor_1d(memory[7].data(), 3, DType::F32, Device::CPU),
+                                       GradMode::Accumulate),
+                     .attrs = {.act = ActKind::Tanh}});
+  REQUIRE_MESSAGE(forward.ok(), forward.status().to_string());
+  REQUIRE_MESSAGE(backward.ok(), backward.status().to_string());
+  Program program;
+  REQUIRE(program.copy_in(m(0), m(1)).ok());
+  REQUIRE(program.add(*forward).ok());
+  UserStep step;
+  step.name = "loss";
+  step.reads = {m(3)};
+  step.writes = {m(5)};
+  step.host = [](const StepContext&) -> Status { return {}; };
+  REQUIRE(program.add(step).ok());
+  REQUIRE(program.add(*backward).ok());
+  REQUIRE(program.copy_out(m(6), m(8)).ok());
+  const Result<Executable> executable = capture(program);
+  REQUIRE_MESSAGE(executable.ok(), executable.status().to_string());
+  std::string written;
+  std::string read;
+  for (const BoundOperand& operand : executable->operands()) {
+    (operand.is_written ? written : read) += operand.name + " ";
+  }
+  CHECK(written == "device Y Z writes[0] gA gBias host ");
+  CHECK(read == "host A B reads[0] B gY Z device ");
+}
 
 TEST_CASE("B4: on the host a rebind moves inputs and outputs, all or nothing") {
   Square net;

@@ -69,6 +69,11 @@ TEST_CASE("operands() names what lies outside the library, in order, at its pres
       CHECK(!symbolic::is_symbolic(operand.tensor.data));
     }
     CHECK(text == "forward Y[2,4] A; forward Y[2,4] B; forward Y[2,2] B; forward Y[2,2] Y; ");
+    std::string written;
+    for (const BoundOperand& operand : executable.operands()) {
+      if (operand.is_written) written += operand.item + " " + operand.name + "; ";
+    }
+    CHECK(written == "forward Y[2,2] Y; ");
     float* const other = p.buffer(6, 2.0F);
     REQUIRE(executable.rebind({{p.x, other}}).ok());
     CHECK(executable.operands()[0].tensor.data == other);
