@@ -177,6 +177,18 @@ void accumulate(ai::GemmBackward& call, nb::handle names) {
   for (const nb::handle name : nb::iter(names)) add(name);
 }
 
+ai::GemmAttrs make_attrs(bool trans_a, bool trans_b, bool with_bias, bool save_z, nb::handle act,
+                         float leaky_slope, float alpha, float beta) {
+  return {.trans_a = trans_a,
+          .trans_b = trans_b,
+          .with_bias = with_bias,
+          .save_z = save_z,
+          .act = activation_of(act),
+          .leaky_slope = leaky_slope,
+          .alpha = alpha,
+          .beta = beta};
+}
+
 void bind_attrs(nb::module_& module) {
   nb::class_<ai::GemmAttrs>(
       module, "GemmAttrs",
@@ -189,14 +201,8 @@ void bind_attrs(nb::module_& module) {
           "__init__",
           [](ai::GemmAttrs* self, bool trans_a, bool trans_b, bool with_bias, bool save_z,
              nb::handle act, float leaky_slope, float alpha, float beta) {
-            new (self) ai::GemmAttrs{.trans_a = trans_a,
-                                     .trans_b = trans_b,
-                                     .with_bias = with_bias,
-                                     .save_z = save_z,
-                                     .act = activation_of(act),
-                                     .leaky_slope = leaky_slope,
-                                     .alpha = alpha,
-                                     .beta = beta};
+            new (self) ai::GemmAttrs(
+                make_attrs(trans_a, trans_b, with_bias, save_z, act, leaky_slope, alpha, beta));
           },
           "trans_a"_a = false, "trans_b"_a = false, "with_bias"_a = false, "save_z"_a = false,
           "act"_a.none() = "none", "leaky_slope"_a = 0.01F, "alpha"_a = 1.0F, "beta"_a = 0.0F,

@@ -42,6 +42,10 @@ struct BoundCall {
 /// a gradient that the call does not have; TypeError for anything that is no name.
 void accumulate(ai::GemmBackward& call, nb::handle names);
 
+/// GemmAttrs of Python's keywords; `act` as activation_of takes it.
+[[nodiscard]] ai::GemmAttrs make_attrs(bool trans_a, bool trans_b, bool with_bias, bool save_z,
+                                       nb::handle act, float leaky_slope, float alpha, float beta);
+
 /// GemmAttrs.
 void bind_attrs(nb::module_& module);
 

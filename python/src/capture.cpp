@@ -41,9 +41,7 @@ Enum option_of(nb::handle object, const char* option, const Choice (&choices)[co
     names += (names.empty() ? "\"" : ", \"") + std::string(choice.name) + "\"";
   }
   if (!nb::isinstance<nb::str>(object)) {
-    throw nb::type_error((std::string(option) + " is of type " + Py_TYPE(object.ptr())->tp_name +
-                          ", expected one of " + names)
-                             .c_str());
+    refuse_type(option, object, "one of " + names);
   }
   const std::string given = text_of(object);
   std::string lower = given;

@@ -15,22 +15,22 @@ namespace {
 
 using namespace nb::literals;
 
-void run(const ai::GemmForward& call, ai::Stream stream) {
+template <typename Call>
+void run(const Call& call, ai::Stream stream, ai::Status (*enqueue)(const Call&, ai::Stream)) {
   ai::Status status;
   {
     const WithoutGil release;
-    status = ai::gemm::forward(call, stream);
+    status = enqueue(call, stream);
   }
   check(status);
 }
 
+void run(const ai::GemmForward& call, ai::Stream stream) {
+  run(call, stream, &ai::gemm::forward);
+}
+
 void run(const ai::GemmBackward& call, ai::Stream stream) {
-  ai::Status status;
-  {
-    const WithoutGil release;
-    status = ai::gemm::backward(call, stream);
-  }
-  check(status);
+  run(call, stream, &ai::gemm::backward);
 }
 
 void forward(nb::handle A, nb::handle B, nb::handle Bias, nb::handle Y, const ai::GemmAttrs& attrs,
@@ -55,14 +55,8 @@ void backward(nb::handle A, nb::handle B, nb::handle C, nb::handle gY, nb::handl
 void forward_ex(nb::handle A, nb::handle B, nb::handle bias, nb::handle Y, bool trans_a,
                 bool trans_b, nb::handle act, bool with_bias, float leaky_slope, bool save_z,
                 nb::handle Z, nb::handle C, float alpha, float beta, nb::handle stream) {
-  const ai::GemmAttrs attrs = {.trans_a = trans_a,
-                               .trans_b = trans_b,
-                               .with_bias = with_bias,
-                               .save_z = save_z,
-                               .act = activation_of(act),
-                               .leaky_slope = leaky_slope,
-                               .alpha = alpha,
-                               .beta = beta};
+  const ai::GemmAttrs attrs =
+      make_attrs(trans_a, trans_b, with_bias, save_z, act, leaky_slope, alpha, beta);
   const ai::Stream on = stream_of(stream);
   const BoundCall<ai::GemmForward> bound =
       forward_call({.A = A, .B = B, .C = C, .bias = bias, .Y = Y, .Z = Z}, attrs, Hold::Call);
@@ -73,14 +67,8 @@ void backward_ex(nb::handle A, nb::handle B, nb::handle gY, nb::handle Z, nb::ha
                  nb::handle gA, nb::handle gB, nb::handle gC, nb::handle gBias, bool trans_a,
                  bool trans_b, nb::handle act, bool with_bias, float leaky_slope, bool save_z,
                  float alpha, float beta, nb::handle accumulated, nb::handle stream) {
-  const ai::GemmAttrs attrs = {.trans_a = trans_a,
-                               .trans_b = trans_b,
-                               .with_bias = with_bias,
-                               .save_z = save_z,
-                               .act = activation_of(act),
-                               .leaky_slope = leaky_slope,
-                               .alpha = alpha,
-                               .beta = beta};
+  const ai::GemmAttrs attrs =
+      make_attrs(trans_a, trans_b, with_bias, save_z, act, leaky_slope, alpha, beta);
   const ai::Stream on = stream_of(stream);
   BoundCall<ai::GemmBackward> bound = backward_call(
       {.A = A, .B = B, .C = C, .gY = gY, .Z = Z, .gA = gA, .gB = gB, .gC = gC, .gBias = gBias},

@@ -11,9 +11,7 @@ namespace ge_python {
 std::uintptr_t pointer_of(nb::handle object, const char* name) {
   static_assert(sizeof(std::uintptr_t) == sizeof(unsigned long long));
   if (PyBool_Check(object.ptr()) || !PyIndex_Check(object.ptr())) {
-    throw nb::type_error((std::string(name) + " is of type " + Py_TYPE(object.ptr())->tp_name +
-                          ", expected an int that holds an address")
-                             .c_str());
+    refuse_type(name, object, "an int that holds an address");
   }
   nb::object index = nb::steal(PyNumber_Index(object.ptr()));
   if (!index.is_valid()) throw nb::python_error();

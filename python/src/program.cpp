@@ -82,9 +82,7 @@ std::vector<ai::Tensor> operands_of(nb::handle objects, const std::string& name,
                                     std::vector<HeldOwner>& owners) {
   // A tensor can be iterated over too, by rows.
   if (!nb::isinstance<nb::list>(objects) && !nb::isinstance<nb::tuple>(objects)) {
-    throw nb::type_error((name + " is of type " + Py_TYPE(objects.ptr())->tp_name +
-                          ", expected a list or a tuple of tensors")
-                             .c_str());
+    refuse_type(name, objects, "a list or a tuple of tensors");
   }
   std::vector<ai::Tensor> tensors;
   for (const nb::handle object : objects) {
@@ -98,9 +96,7 @@ std::vector<ai::Tensor> operands_of(nb::handle objects, const std::string& name,
 
 void step(Program& self, std::string name, nb::handle reads, nb::handle writes, nb::handle fn) {
   if (PyCallable_Check(fn.ptr()) == 0) {
-    throw nb::type_error((std::string("fn is of type ") + Py_TYPE(fn.ptr())->tp_name +
-                          ", expected a callable fn(stream, reads, writes)")
-                             .c_str());
+    refuse_type("fn", fn, "a callable fn(stream, reads, writes)");
   }
   std::vector<HeldOwner> owners;
   std::vector<ai::Tensor> read = operands_of(reads, "reads", Use::Read, owners);

@@ -1,7 +1,6 @@
 #include "stream.hpp"
 
-#include <string>
-
+#include "array_sources.hpp"
 #include "pointer.hpp"
 #include "status.hpp"
 
@@ -15,19 +14,9 @@ ai::Stream stream_at(std::uintptr_t handle) {
 }
 
 [[noreturn]] void refuse(nb::handle object) {
-  throw nb::type_error((std::string("stream is of type ") + Py_TYPE(object.ptr())->tp_name +
-                        ", expected None, an int, ctypes.c_void_p, a PyCapsule, or a stream of "
-                        "torch, CuPy or with __cuda_stream__")
-                           .c_str());
-}
-
-/// The attribute, or a null object where there is none.
-nb::object attribute(nb::handle object, const char* name) {
-  nb::object value = nb::steal(PyObject_GetAttrString(object.ptr(), name));
-  if (value.is_valid()) return value;
-  if (!PyErr_ExceptionMatches(PyExc_AttributeError)) throw nb::python_error();
-  PyErr_Clear();
-  return value;
+  refuse_type("stream", object,
+              "None, an int, ctypes.c_void_p, a PyCapsule, or a stream of torch, CuPy or with "
+              "__cuda_stream__");
 }
 
 /// What __cuda_stream__ says: (0, handle), by a method or, in its first version, a property.
@@ -49,7 +38,7 @@ bool is_void_pointer(nb::handle object) {
                          ? PyDict_GetItemString(modules, "ctypes")
                          : nullptr;
   if (ctypes == nullptr) return false;
-  const nb::object type = attribute(ctypes, "c_void_p");
+  const nb::object type = attribute_of(ctypes, "c_void_p");
   return type.is_valid() && nb::isinstance(object, type);
 }
 
@@ -65,19 +54,19 @@ ai::Stream stream_of(nb::handle object) {
     if (pointer == nullptr) throw nb::python_error();
     return static_cast<ai::Stream>(pointer);
   }
-  if (nb::object handle = attribute(object, "cuda_stream"); handle.is_valid()) {
+  if (nb::object handle = attribute_of(object, "cuda_stream"); handle.is_valid()) {
     return stream_at(pointer_of(handle, kName));
   }
-  if (nb::object said = attribute(object, "__cuda_stream__"); said.is_valid()) {
+  if (nb::object said = attribute_of(object, "__cuda_stream__"); said.is_valid()) {
     return by_protocol(std::move(said));
   }
   // CuPy's events and pointers have a `ptr` too.
-  if (nb::object handle = attribute(object, "ptr");
-      handle.is_valid() && attribute(object, "wait_event").is_valid()) {
+  if (nb::object handle = attribute_of(object, "ptr");
+      handle.is_valid() && attribute_of(object, "wait_event").is_valid()) {
     return stream_at(pointer_of(handle, kName));
   }
   if (is_void_pointer(object)) {
-    const nb::object value = attribute(object, "value");
+    const nb::object value = attribute_of(object, "value");
     return value.is_none() ? nullptr : stream_at(pointer_of(value, kName));
   }
   if (PyIndex_Check(raw)) return stream_at(pointer_of(object, kName));
