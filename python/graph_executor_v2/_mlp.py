@@ -160,7 +160,6 @@ class _Layer:
     output: Any
     attrs: GemmAttrs
     z: Any = None  # what the backward pass takes as Z
-
     last: bool = False
 
     def add_forward(self, program: Program) -> None:

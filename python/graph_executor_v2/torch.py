@@ -37,9 +37,9 @@ def linear_act(
     Only gradients that are asked for are computed, and only what they read is kept: Z where the
     activation's gradient cannot be told from the result. Copies nothing but an incoming gradient
     that is not contiguous. torch.func's transforms and forward-mode derivatives are refused, and
-    torch.compile leaves its graph here. Raises GemmError, in whose messages x is A, w is B and b is bias: DtypeMismatch for
-    other dtypes, StrideMismatch for views that cannot be read in place (`.contiguous()` them),
-    ShapeMismatch, DeviceMismatch.
+    torch.compile leaves its graph here. Raises GemmError, in whose messages x is A, w is B and b is
+    bias: DtypeMismatch for other dtypes, StrideMismatch for views that cannot be read in place
+    (`.contiguous()` them), ShapeMismatch, DeviceMismatch.
     """
     for name, value in (("x", x), ("w", w), ("b", b)):
         if not isinstance(value, torch.Tensor) and (value is not None or name != "b"):
