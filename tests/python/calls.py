@@ -9,10 +9,21 @@ from typing import Any
 
 import numpy as np
 import oracle
+import pytest
 
+import graph_executor_v2 as ge
 from graph_executor_v2.ops import _ops_gemm as gemm
 
 GRADIENTS = ("gA", "gB", "gC", "gBias")
+
+
+def why_no_gpu() -> str:
+    """The error of a call that needs a GPU; skips the test where there is one."""
+    try:
+        ge.target_available("cuda")
+    except ge.Unsupported as error:
+        return str(error)
+    pytest.skip("there is a GPU")
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,13 @@ class Reference:
         self.slope = slope
         self.x, self.gy = integers(rng, BATCH, WIDTHS[0]), integers(rng, BATCH, WIDTHS[-1])
 
+    def weights_stored(self, how):
+        """As [in, out], as [out, in], or the latter viewed as the former."""
+        if how == "in_out":
+            return self.weights
+        turned = [np.ascontiguousarray(w.T) for w in self.weights]
+        return turned if how == "out_in" else [w.T for w in turned]
+
     def negative(self, act):
         return {None: 1.0, "relu": 0.0, "leaky_relu": self.slope}[act]
 
@@ -61,11 +68,7 @@ def equal(given, expected):
 @pytest.mark.parametrize("with_bias", [True, False])
 def test_the_chain_is_numpys(stored, with_bias, last_act):
     reference = Reference(with_bias=with_bias, last_act=last_act)
-    weights = reference.weights
-    if stored != "in_out":
-        weights = [np.ascontiguousarray(w.T) for w in weights]
-    if stored == "view":
-        weights = [w.T for w in weights]
+    weights = reference.weights_stored(stored)
     net = ge.mlp(
         weights,
         reference.biases if with_bias else None,
@@ -89,11 +92,7 @@ def test_the_chain_is_numpys(stored, with_bias, last_act):
 )
 def test_its_gradients_are_numpys(act, slope, stored):
     reference = Reference(act=act, last_act=act, slope=slope)
-    weights = reference.weights
-    if stored != "in_out":
-        weights = [np.ascontiguousarray(w.T) for w in weights]
-    if stored == "view":
-        weights = [w.T for w in weights]
+    weights = reference.weights_stored(stored)
     net = ge.mlp(
         weights,
         reference.biases,
