@@ -18,8 +18,9 @@ namespace {
 class BorrowedBackend final : public Backend {
  public:
   explicit BorrowedBackend(Backend& backend) noexcept : backend_(backend) {}
-  Result<std::vector<Task>> lower(std::span<const GemmPlan> run) override {
-    return backend_.lower(run);
+  Result<std::vector<Task>> lower_run(std::span<const GemmPlan> run,
+                                      const Recall& recall) override {
+    return backend_.lower(run, recall);
   }
 
  private:

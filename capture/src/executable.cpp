@@ -69,6 +69,9 @@ const std::vector<BoundOperand>& Executable::operands() const noexcept {
   return impl_ != nullptr ? impl_->operands() : kNoOperands;
 }
 
+const TuningReport& Executable::tuning() const noexcept {
+  return impl_ != nullptr ? impl_->info().tuning : kMovedFrom.tuning;
+}
 const std::string& Executable::explain() const noexcept {
   return impl_ != nullptr ? impl_->info().explain : kMovedFrom.explain;
 }

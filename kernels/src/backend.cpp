@@ -15,16 +15,17 @@ class CudaBackend final : public Backend {
   CudaBackend(const cuda::Api& api, Machine::LtLoader load_lt, int device) noexcept
       : machine_(api, load_lt, device) {}
 
-  Result<std::vector<Task>> lower(std::span<const GemmPlan> run) override {
+  Result<std::vector<Task>> lower_run(std::span<const GemmPlan> run,
+                                      const Recall& recall) override {
     try {
-      return lower_run(run);
+      return lower_all(run, recall);
     } catch (const std::bad_alloc&) {
       return Status(StatusCode::OutOfMemory, "host memory ran out while a plan was lowered");
     }
   }
 
  private:
-  Result<std::vector<Task>> lower_run(std::span<const GemmPlan> run) {
+  Result<std::vector<Task>> lower_all(std::span<const GemmPlan> run, const Recall& /*recall*/) {
     const cuda::CaptureModeGuard relaxed(machine_.api());
     const cuda::DeviceGuard current(machine_.api(), machine_.device());
     AI_RETURN_IF_ERROR(current.status());

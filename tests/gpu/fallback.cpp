@@ -27,8 +27,9 @@ class MaybeFused final : public ai::Backend {
  public:
   explicit MaybeFused(bool fused) : fused_(fused) {}
 
-  ai::Result<std::vector<ai::Task>> lower(std::span<const ai::GemmPlan> run) override {
-    auto tasks = backend_->lower(run);
+  ai::Result<std::vector<ai::Task>> lower_run(std::span<const ai::GemmPlan> run,
+                                              const ai::Recall& recall) override {
+    auto tasks = backend_->lower(run, recall);
     if (!tasks.ok()) return tasks;
     for (ai::Task& task : *tasks) {
       const auto is_fused = [](const ai::Candidate& candidate) {

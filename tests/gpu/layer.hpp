@@ -123,7 +123,7 @@ struct LayerOf {
 
 using Layer = LayerOf<24, 40, 56>;
 
-inline constexpr ai::CaptureOptions kQuick{.tuning = ai::Tuning::Off};
+inline const ai::CaptureOptions kQuick{.tuning = ai::Tuning::Off};
 
 inline ai::Executable captured(const ai::Program& program) {
   ai::Result<ai::Executable> executable = ai::capture(program, kQuick);

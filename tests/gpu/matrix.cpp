@@ -38,8 +38,9 @@ class OneCandidate final : public ai::Backend {
   explicit OneCandidate(std::size_t index)
       : backend_(ai::kernels::make_cuda_backend(0)), index_(index) {}
 
-  ai::Result<std::vector<ai::Task>> lower(std::span<const ai::GemmPlan> run) override {
-    auto tasks = backend_->lower(run);
+  ai::Result<std::vector<ai::Task>> lower_run(std::span<const ai::GemmPlan> run,
+                                              const ai::Recall& recall) override {
+    auto tasks = backend_->lower(run, recall);
     if (!tasks.ok()) return tasks;
     for (ai::Task& task : *tasks) {
       std::erase_if(task.candidates,

@@ -21,8 +21,8 @@ struct OnDevice : gpu::DeviceCopies {
   }
 };
 
-constexpr ai::CaptureOptions kUntuned{.tuning = ai::Tuning::Off};
-constexpr ai::CaptureOptions kTuned{.tuning = ai::Tuning::Measure, .tuning_budget_s = 0.3};
+const ai::CaptureOptions kUntuned{.tuning = ai::Tuning::Off};
+const ai::CaptureOptions kTuned{.tuning = ai::Tuning::Measure, .tuning_budget_s = 0.3};
 
 TEST_CASE("every layer of a network equals the oracle on what the GPU wrote for the one before") {
   support::check_networks_in_buffers<OnDevice>(kUntuned, 1, 100);

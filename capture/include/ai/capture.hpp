@@ -1,17 +1,14 @@
 #pragma once
 
+#include <optional>
+#include <string>
+
 #include "ai/executable.hpp"
 #include "ai/program.hpp"
 #include "ai/status.hpp"
+#include "ai/tuning.hpp"
 
 namespace ai {
-
-/// How candidates are chosen.
-enum class Tuning {
-  Off,      ///< table order: the first candidate that applies and passes its check
-  Measure,  ///< every candidate is timed in graph replays on scratch operands; user data is not
-            ///< touched
-};
 
 struct CaptureOptions {
   Target target = Target::Auto;  ///< Auto: CUDA for Device::CUDA tensors, Host for Device::CPU
@@ -19,6 +16,11 @@ struct CaptureOptions {
   double tuning_budget_s =
       2.0;  ///< wall time for measuring; what is not timed by then keeps table order
   int capture_retries = 3;  ///< how often a capture broken by another thread is begun again
+  /// The JSON file that keeps what was measured, for Tuning::Measure and Remeasure; "": none;
+  /// nullopt: tuning_cache_path(). Any number of processes and programs may share one.
+  std::optional<std::string> tuning_cache = {};
+  TuningProgressHandler on_tuning_progress = {};  ///< on the capturing thread; may be empty
+  TuningWarningHandler on_tuning_warning = {};    ///< likewise; an exception from either is dropped
 };
 
 /// Chooses candidates, plans one workspace, records every step into one CUDA graph and instantiates

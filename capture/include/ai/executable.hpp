@@ -10,6 +10,7 @@
 #include "ai/status.hpp"
 #include "ai/step.hpp"
 #include "ai/tensor.hpp"
+#include "ai/tuning.hpp"
 
 namespace ai {
 
@@ -118,6 +119,8 @@ class Executable {
 
   /// For each choice: the candidate, its time, the runner-up, and why the others were not taken.
   [[nodiscard]] const std::string& explain() const noexcept;
+  /// What choosing took when the program was captured; a clone chose nothing.
+  [[nodiscard]] const TuningReport& tuning() const noexcept;
   [[nodiscard]] const std::vector<Node>& nodes() const noexcept;
   /// nodes() in Graphviz's language.
   [[nodiscard]] const std::string& dot() const noexcept;

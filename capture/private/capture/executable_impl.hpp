@@ -19,6 +19,7 @@ struct ExecutableInfo {
   std::vector<Node> nodes = {};
   std::string explain = {};
   std::string dot = {};
+  TuningReport tuning = {};
 };
 
 class Executable::Impl {

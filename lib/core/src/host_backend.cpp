@@ -18,7 +18,8 @@ Task task_of(const GemmPlan& plan, std::vector<std::shared_ptr<Step>> steps) {
 
 class HostBackend final : public Backend {
  public:
-  Result<std::vector<Task>> lower(std::span<const GemmPlan> run) override try {
+  Result<std::vector<Task>> lower_run(std::span<const GemmPlan> run,
+                                      const Recall& /*recall*/) override try {
     std::vector<Task> tasks;
     for (const GemmPlan& plan : run) {
       if (plan.device() != Device::CPU) {

@@ -101,7 +101,8 @@ class FakeBackend final : public Backend {
  public:
   using Lower = std::function<std::vector<Task>(const GemmPlan&)>;
   explicit FakeBackend(Lower lower) : lower_(std::move(lower)) {}
-  Result<std::vector<Task>> lower(std::span<const GemmPlan> run) override {
+  Result<std::vector<Task>> lower_run(std::span<const GemmPlan> run,
+                                      const Recall& /*recall*/) override {
     return lower_(run.front());
   }
 

@@ -22,7 +22,7 @@ struct OnHost {
   }
 };
 
-constexpr ai::CaptureOptions kHost{.target = ai::Target::Host};
+const ai::CaptureOptions kHost{.target = ai::Target::Host};
 
 TEST_CASE("the table of networks has every batch, activation and kind of bias") {
   const auto specs = support::networks();

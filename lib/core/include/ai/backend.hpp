@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstddef>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -19,6 +21,9 @@ struct Candidate {
   /// scratch operands (NaN and Inf among them) before it may be chosen.
   bool trusted = true;
   std::vector<std::shared_ptr<Step>> steps;
+  /// Makes this candidate again for the same problem, also in another process, without a search
+  /// (Recall). Empty: it has to be searched for. Printable ASCII.
+  std::string recipe = {};
 
   [[nodiscard]] bool applicable() const noexcept { return reason.empty(); }
 };
@@ -29,7 +34,22 @@ struct Candidate {
 struct Task {
   std::string name;  ///< e.g. "forward Y[64,256] K=64", "backward gA[64,256]"
   std::vector<Candidate> candidates;
+  /// Its one applicable candidate was made from what was recalled; others were not searched for.
+  bool recalled = false;
+  std::size_t queries = 0;  ///< how often a library was searched for candidates
 };
+
+/// A candidate that was found best earlier.
+struct RecalledCandidate {
+  std::string name = {};    ///< Candidate::name
+  std::string recipe = {};  ///< Candidate::recipe
+  bool operator==(const RecalledCandidate&) const = default;
+};
+
+/// What was found best for the `task`-th task of a run, by its position among the run's tasks; null
+/// where nothing is known. Asked only where there is something to choose. The pointer is valid
+/// until the next call.
+using Recall = std::function<const RecalledCandidate*(std::size_t task)>;
 
 /// What turns validated plans into steps for one target. The only thing that capture knows of
 /// kernels. Not thread-safe; cheap to make.
@@ -38,8 +58,20 @@ class Backend {
   virtual ~Backend() = default;
 
   /// The tasks that carry out `run` (at present one plan), in an order that respects their
-  /// data flow. May allocate, load libraries and query the device; touches no operand.
-  [[nodiscard]] virtual Result<std::vector<Task>> lower(std::span<const GemmPlan> run) = 0;
+  /// data flow. May allocate, load libraries and query the device; touches no operand. A task that
+  /// `recall` knows a usable candidate for gets that one alone, without a search.
+  [[nodiscard]] Result<std::vector<Task>> lower(std::span<const GemmPlan> run,
+                                                const Recall& recall = {}) {
+    return lower_run(run, recall);
+  }
+
+  /// The libraries that candidates come from, with their versions, e.g. "cuBLASLt 13.1.0": what was
+  /// measured with one set need not hold with another. May load them.
+  [[nodiscard]] virtual Result<std::string> libraries() { return std::string(); }
+
+ private:
+  [[nodiscard]] virtual Result<std::vector<Task>> lower_run(std::span<const GemmPlan> run,
+                                                            const Recall& recall) = 0;
 };
 
 /// Plain loops on Device::CPU tensors with f64 accumulation: the reference, and the way to run a
