@@ -3,22 +3,13 @@
 #include <cuda_runtime_api.h>
 
 #include <cstddef>
-#include <stdexcept>
 #include <string>
 
+#include "errors.hpp"
 #include "network.hpp"
 #include "row.hpp"
 
 namespace bench {
-
-/// What a contestant says when it cannot take part in a row.
-struct Absent : std::runtime_error {
-  using std::runtime_error::runtime_error;
-};
-/// Anything else that went wrong; `check` and its like throw it with the failing call.
-struct Failed : std::runtime_error {
-  using std::runtime_error::runtime_error;
-};
 
 /// One way to do a row, ready to be launched: everything is planned, tuned and captured. Errors are
 /// thrown (Absent, Failed); the bench is a program, not a library.
@@ -26,8 +17,10 @@ class Contestant {
  public:
   virtual ~Contestant() = default;
 
-  /// Enqueues one replay of the graph with one copy of the step, or of that with kManyCopies.
+  /// Enqueues one replay of the graph with one copy of the step.
   virtual void launch(cudaStream_t stream) = 0;
+  /// The same with kManyCopies, one after the other. The first call makes that graph, which may
+  /// take long.
   virtual void launch_many(cudaStream_t stream) = 0;
 
   /// Where its operands and results are.
