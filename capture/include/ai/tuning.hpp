@@ -51,7 +51,7 @@ using TuningWarningHandler = std::function<void(const Status&)>;
 [[nodiscard]] std::string tuning_cache_path() noexcept;
 
 /// Moves it for this process; "": no file; nullopt: back to the environment. Plans that the direct
-/// path keeps stay (ai::gemm::clear_plan_cache). Thread-safe. OutOfMemory.
+/// path keeps stay (ai::gemm::clear_plan_cache). Thread-safe. Invalid for a NUL byte, OutOfMemory.
 Status set_tuning_cache_path(std::optional<std::string_view> path) noexcept;
 
 }  // namespace ai

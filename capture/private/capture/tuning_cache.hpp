@@ -1,24 +1,24 @@
 #pragma once
 
-#include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 
 #include "ai/backend.hpp"
 #include "ai/status.hpp"
+#include "capture/tuning_file.hpp"
 
 namespace ai::detail {
 
 /// A choice that was measured, as it is kept.
 struct StoredChoice {
   RecalledCandidate candidate = {};
-  double time_us = -1;         ///< of one execution inside a graph
+  double time_us = -1;         ///< of one execution inside a graph; negative: unknown
   std::string runner_up = {};  ///< its name; empty where there was none
   double runner_up_us = -1;
   int applicable = 0;   ///< how many candidates applied
@@ -39,51 +39,54 @@ struct TuningMachine {
 };
 
 /// Measured choices of any number of machines, kept in a JSON file. Thread-safe. Processes may
-/// share a file: it is replaced as a whole, under a lock beside it, and what others have put there
-/// meanwhile is kept.
+/// share a file: it is replaced as a whole, under a lock on <file>.lock (which stays), and what
+/// others have put there meanwhile is kept.
 ///
 /// A file that cannot be read is as good as none. One that is not a tuning file, or of a newer
 /// format, is never written to; one of ours that is damaged or of an older format is replaced by
-/// the next store.
+/// the next store. Single entries that are damaged are passed over, and gone after the next store.
 class TuningCache {
  public:
-  using Choices = std::map<std::string, StoredChoice>;  ///< by problem
+  using Choices = std::map<std::string, StoredChoice, std::less<>>;  ///< by problem
 
   explicit TuningCache(std::string path) : path_(std::move(path)) {}
   TuningCache(const TuningCache&) = delete;
   TuningCache& operator=(const TuningCache&) = delete;
 
-  /// The process's one cache for the file at `path`; null where that is empty. May throw
-  /// std::bad_alloc, as may all below.
+  /// The process's one cache for the file at `path`, which counts as absolute; null where it is
+  /// empty. May throw std::bad_alloc, as may all below.
   [[nodiscard]] static std::shared_ptr<TuningCache> at(const std::string& path);
 
   /// Reads the file where it is not the one that was read last. Says what is wrong with it: once
-  /// for each state of the file, so that Ok need not mean that it is well.
+  /// for each state of the file, so that Ok need not mean that it is well. Invalid: what it holds;
+  /// Unsupported: its version, or that it cannot be read.
   [[nodiscard]] Status refresh();
   /// What is known of a problem; call refresh() first.
   [[nodiscard]] std::optional<StoredChoice> find(const TuningMachine& machine,
                                                  std::string_view problem) const;
   /// Adds entries, each instead of an earlier one for its problem, here and in the file. What could
-  /// not be written is kept for this process all the same. Waits for at most two seconds for other
-  /// processes that write.
+  /// not be written is kept for this process all the same, and goes into the file with the next
+  /// store. Waits for at most two seconds for other processes that write. Says why nothing was
+  /// written (Unsupported) and, as refresh() does, what was wrong with the file before; a file that
+  /// is not to be written to is such a wrong, said once.
   [[nodiscard]] Status store(const TuningMachine& machine, const Choices& choices);
 
   [[nodiscard]] const std::string& path() const noexcept { return path_; }
 
  private:
-  /// What tells one state of a file from another.
-  struct Stamp {
-    std::uint64_t device = 0;
-    std::uint64_t inode = 0;
-    std::int64_t bytes = -1;  ///< -1: there is no file
-    std::int64_t changed_ns = 0;
-    bool operator==(const Stamp&) const = default;
-  };
+  // All under mutex_.
+  [[nodiscard]] bool up_to_date() const noexcept;
+  /// Takes over a state of the file, with what is not in it yet, and says what is wrong with it
+  /// unless that has been said.
+  [[nodiscard]] Status adopt(const FileContents& file);
 
   const std::string path_;
+  std::mutex storing_;  // one store at a time; taken before mutex_
   mutable std::mutex mutex_;
-  std::optional<Stamp> read_;  // nullopt: not read yet
+  std::optional<FileStamp> read_;  // the state that machines_ is of; nullopt: not read yet
+  bool replaceable_ = true;        // that state
   std::map<TuningMachine, Choices> machines_;
+  std::map<TuningMachine, Choices> unwritten_;  // are in machines_ too
 };
 
 }  // namespace ai::detail

@@ -1,0 +1,138 @@
+#include "capture/tuning_cache.hpp"
+
+#include <chrono>
+#include <cstddef>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+#include "ai/status.hpp"
+#include "capture/tuning_file.hpp"
+#include "capture/tuning_text.hpp"
+#include "core/text.hpp"
+
+namespace ai::detail {
+namespace {
+
+constexpr std::size_t kMostBytes = std::size_t{256} << 20;
+constexpr std::chrono::milliseconds kPatience{2000};
+
+void overlay(TuningEntries& entries, const TuningEntries& newer) {
+  for (const auto& [machine, choices] : newer) {
+    auto& here = entries[machine];
+    for (const auto& [problem, choice] : choices) here.insert_or_assign(problem, choice);
+  }
+}
+
+TuningText read_entries(const FileContents& file) {
+  if (file.absent()) return {};
+  if (!file.problem.empty()) {
+    return {{}, StatusCode::Unsupported, file.problem, /*replaceable=*/false};
+  }
+  return parse_tuning(file.text);
+}
+
+// Links to folders are resolved, so that ".." means what it means to the system. The file itself
+// may be a link and be turned elsewhere, so that it is left as it is.
+std::string absolute_path(const std::string& path) {
+  std::error_code error;
+  const auto absolute = std::filesystem::absolute(path, error);
+  if (error) return path;
+  const auto folder = std::filesystem::weakly_canonical(absolute.parent_path(), error);
+  if (error) return absolute.lexically_normal().string();
+  return (folder / absolute.filename()).lexically_normal().string();
+}
+
+}  // namespace
+
+std::shared_ptr<TuningCache> TuningCache::at(const std::string& path) {
+  if (path.empty()) return nullptr;
+  struct Caches {
+    std::mutex mutex;
+    std::map<std::string, std::shared_ptr<TuningCache>> by_path;
+  };
+  static auto* const caches = new Caches;  // outlives whatever captures at exit
+  auto key = absolute_path(path);
+  const std::lock_guard lock(caches->mutex);
+  auto& cache = caches->by_path[key];
+  if (!cache) cache = std::make_shared<TuningCache>(std::move(key));
+  return cache;
+}
+
+bool TuningCache::up_to_date() const noexcept {
+  return read_ && stamp_of(path_) == *read_;
+}
+
+Status TuningCache::adopt(const FileContents& file) {
+  const bool said = read_ && *read_ == file.stamp;
+  auto read = read_entries(file);
+  overlay(read.entries, unwritten_);
+  machines_ = std::move(read.entries);
+  replaceable_ = read.replaceable;
+  read_ = file.stamp;
+  if (said || read.problem.empty()) return {};
+  return {read.code, text("the tuning file ", path_, " ", read.problem,
+                          replaceable_ ? "" : "; nothing is stored in it")};
+}
+
+Status TuningCache::refresh() {
+  const std::lock_guard lock(mutex_);
+  return up_to_date() ? Status() : adopt(read_file(path_, kMostBytes));
+}
+
+std::optional<StoredChoice> TuningCache::find(const TuningMachine& machine,
+                                              std::string_view problem) const {
+  const std::lock_guard lock(mutex_);
+  const auto choices = machines_.find(machine);
+  if (choices == machines_.end()) return std::nullopt;
+  const auto choice = choices->second.find(problem);
+  if (choice == choices->second.end()) return std::nullopt;
+  return choice->second;
+}
+
+Status TuningCache::store(const TuningMachine& machine, const Choices& choices) {
+  if (!choices.empty()) {
+    const std::lock_guard lock(mutex_);
+    const TuningEntries added{{machine, choices}};
+    overlay(unwritten_, added);
+    overlay(machines_, added);
+  }
+  const std::lock_guard storing(storing_);
+  Status said;
+  {
+    const std::lock_guard lock(mutex_);
+    if (unwritten_.empty()) return {};  // another thread has written them
+    if (!up_to_date()) said = adopt(read_file(path_, kMostBytes));
+    if (!replaceable_) return said;  // without a lock file beside what is not ours
+  }
+  const auto failed = [&](const Status& why) {
+    return Status(why.code(), text("the tuning file ", path_, " was not written: ", why.message(),
+                                   said.ok() ? "" : "; ", said.message()));
+  };
+  const std::string target = follow_links(path_);
+  if (auto made = make_folders_above(target); !made.ok()) return failed(made);
+  const auto held = FileLock::take(target, kPatience);  // not under mutex_: it may take a while
+  if (!held) return failed(held.status());
+
+  const std::lock_guard lock(mutex_);
+  const auto file = read_file(target, kMostBytes);
+  if (auto changed = adopt(file); said.ok()) said = std::move(changed);
+  if (!replaceable_) return said;
+  const auto merged = merge_tuning(file.text, unwritten_);
+  if (merged.size() > kMostBytes) {
+    return failed(
+        {StatusCode::Unsupported, "it would have more than 256 MiB; remove it to begin anew"});
+  }
+  if (auto written = replace_file(target, merged); !written.ok()) return failed(written);
+  read_ = stamp_of(target);
+  unwritten_.clear();
+  return said;
+}
+
+}  // namespace ai::detail
