@@ -8,7 +8,8 @@
 namespace bench {
 
 enum class PeerKind {
-  /// Whatever is quickest on cuBLASLt: fused epilogues, the bit mask of ReLU, no Z, NaN may be lost.
+  /// Whatever is quickest on cuBLASLt: fused epilogues, the bit mask of ReLU, no Z, NaN may be
+  /// lost.
   Fast,
   /// The outputs and meaning of ours: f32 Z wherever there is a backward, every gBias, NaN kept.
   Same,

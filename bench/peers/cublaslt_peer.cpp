@@ -1,0 +1,78 @@
+#include "peers/cublaslt_peer.hpp"
+
+#include <optional>
+#include <string>
+
+#include "peers/lt_tuning.hpp"
+#include "peers/peer_plan.hpp"
+#include "peers/peer_step.hpp"
+#include "peers/recorded_graph.hpp"
+#include "peers/step_search.hpp"
+#include "timing.hpp"
+
+namespace bench {
+namespace {
+
+class CublasLtPeer final : public Contestant {
+ public:
+  CublasLtPeer(const Row& row, PeerKind kind) : network_(row), step_(network_) {
+    network_.reset();
+    check(cudaDeviceSynchronize(), "the network's data");
+    {
+      LtTuner tuner(step_.stream());
+      step_.set_options(plan_peer(network_, kind, tuner, step_.workspace(), step_.stream()));
+    }
+    choice_ = search(step_, network_.row());
+    one_.emplace(step_.stream(), [&] { step_.enqueue(choice_); });
+    check(cudaStreamSynchronize(step_.stream()), "the peer's step");
+    network_.reset();
+    check(cudaDeviceSynchronize(), "the network's data");
+  }
+
+  void launch(cudaStream_t stream) override { one_->launch(stream); }
+
+  void launch_many(cudaStream_t stream) override {
+    if (!many_) {
+      many_.emplace(step_.stream(), [&] {
+        for (int copy = 0; copy < kManyCopies; ++copy) step_.enqueue(choice_);
+      });
+      check(cudaStreamSynchronize(step_.stream()), "upload of the long graph");
+    }
+    many_->launch(stream);
+  }
+
+  Network& network() override { return network_; }
+  int nodes() const override { return one_->nodes(); }
+  std::size_t workspace_bytes() const override { return step_.workspace_bytes(choice_); }
+
+  std::string variant() const override {
+    std::string text;
+    for (int l = 0; l < network_.row().depth(); ++l) {
+      text += (text.empty() ? "" : " | ") + step_.chosen(choice_, l).label();
+    }
+    if (choice_.branches > 0) text += " | branches " + std::to_string(choice_.branches + 1);
+    return text;
+  }
+
+  bool writes_z() const override {
+    for (int l = 0; l < network_.row().depth(); ++l) {
+      if (step_.chosen(choice_, l).saves_z) return true;
+    }
+    return false;
+  }
+
+ private:
+  Network network_;
+  PeerStep step_;
+  StepChoice choice_;
+  std::optional<RecordedGraph> one_;
+  std::optional<RecordedGraph> many_;
+};
+
+}  // namespace
+
+std::unique_ptr<Contestant> make_cublaslt_peer(const Row& row, PeerKind kind) {
+  return std::make_unique<CublasLtPeer>(row, kind);
+}
+
+}  // namespace bench

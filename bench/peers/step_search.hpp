@@ -1,0 +1,13 @@
+#pragma once
+
+#include "peers/peer_step.hpp"
+
+namespace bench {
+
+/// The quickest way to do the whole step that is found by changing one thing at a time: the same
+/// option in every layer, the number of branches, the option of one layer. Each is timed in a graph
+/// of its own; a change must gain 1 %. The network's results, and in TrainStep its parameters, are
+/// overwritten.
+[[nodiscard]] StepChoice search(const PeerStep& step, const Row& row);
+
+}  // namespace bench
