@@ -1,0 +1,100 @@
+#pragma once
+
+#include <doctest/doctest.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <string_view>
+
+#include "capture/tuning_cache.hpp"
+
+namespace tuning {
+
+using ai::detail::StoredChoice;
+using ai::detail::TuningCache;
+using ai::detail::TuningMachine;
+namespace fs = std::filesystem;
+
+/// A folder of this test case alone, gone with it.
+class Folder {
+ public:
+  Folder() {
+    std::string name = (fs::temp_directory_path() / "graph_executor_XXXXXX").string();
+    REQUIRE(::mkdtemp(name.data()) != nullptr);
+    path_ = name;
+  }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  ~Folder() {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  }
+  [[nodiscard]] std::string operator/(std::string_view name) const {
+    return (path_ / name).string();
+  }
+
+ private:
+  fs::path path_;
+};
+
+inline void write_text(const std::string& path, std::string_view text) {
+  std::ofstream file(path, std::ios::binary | std::ios::trunc);
+  file.write(text.data(), static_cast<std::streamsize>(text.size()));
+  REQUIRE(file.good());
+}
+
+inline std::string read_text(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  REQUIRE(file.good());
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+inline bool exists(const std::string& path) {
+  return fs::exists(fs::symlink_status(path));
+}
+
+inline bool contains(const std::string& text, std::string_view part) {
+  return text.find(part) != std::string::npos;
+}
+
+inline TuningMachine machine() {
+  return {"NVIDIA H200", 132, "580.159.04, CUDA 13.0", "13.0", "cuBLASLt 13.1.0", "0.1.0"};
+}
+
+/// Another one for each `i`.
+inline StoredChoice choice(int i = 0) {
+  return {{"lt_fused/" + std::to_string(i), "lt 16384 " + std::string(128, 'a')},
+          2.5 + i,
+          "lt_matmul/1",
+          3.25 + i,
+          9,
+          7,
+          i % 2 == 0 ? 0.0 : 2.0};
+}
+
+inline TuningCache::Choices one(const std::string& problem, int i = 0) {
+  return {{problem, choice(i)}};
+}
+
+/// Starts a process that ends with what `body` returns. No thread may run.
+template <typename Body>
+[[nodiscard]] pid_t start(const Body& body) {
+  const pid_t child = ::fork();
+  REQUIRE(child >= 0);
+  if (child == 0) ::_exit(body());
+  return child;
+}
+
+/// Waits for its end; -1 where a signal has ended it.
+inline int exit_code(pid_t child) {
+  int status = 0;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+}  // namespace tuning
