@@ -1,6 +1,7 @@
 #include "activation_grad.hpp"
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -10,6 +11,9 @@
 
 namespace ai::kernels {
 namespace {
+
+constexpr const char* kOneKernel = "activation_grad";
+constexpr const char* kTwoStage = "activation_grad+bias_grad";
 
 /// A thread of the one-kernel form walks at most so many rows (PerM: pieces of a row). With more,
 /// spreading a sum over the GPU pays for the second kernel: on an H200, ReLU, 256 columns, PerN
@@ -100,7 +104,7 @@ class GradientStep final : public Step {
 Candidate one_kernel(const cuda::Api& api, ActKind act, GradientArgs args, int sm_count,
                      bool rows_are_split) {
   Candidate candidate;
-  candidate.name = "activation_grad";
+  candidate.name = kOneKernel;
   const std::int64_t m = args.gy.rows;
   const std::int64_t n = args.gy.cols;
   args.grid = one_kernel_grid(args.kind, m, n, sm_count);
@@ -125,10 +129,85 @@ Candidate two_stage(const cuda::Api& api, ActKind act, GradientArgs args,
   args.partial = static_cast<double*>(symbolic::allocate(partial_bytes(args)));
   const std::int64_t parts = args.kind == BiasKind::Scalar ? grid.tiles * grid.parts : grid.parts;
   Candidate candidate;
-  candidate.name = "activation_grad+bias_grad";
+  candidate.name = kTwoStage;
   candidate.steps.push_back(std::make_shared<GradientStep>(api, act, args));
   candidate.steps.push_back(bias_grad_step(api, args.partial, parts, args.target));
   return candidate;
+}
+
+/// The ways to a gBias of a matrix with elements.
+class BiasGradients {
+ public:
+  BiasGradients(const cuda::Api& api, int sm_count, ActKind act, const GradientArgs& args) noexcept
+      : api_(api),
+        sm_count_(sm_count),
+        act_(act),
+        args_(args),
+        grid_(full_grid(args.kind, args.gy.rows, args.gy.cols, sm_count)) {}
+
+  [[nodiscard]] Candidate one() const {
+    return one_kernel(api_, act_, args_, sm_count_, rows_are_split());
+  }
+  [[nodiscard]] Candidate two() const { return two_stage(api_, act_, args_, grid_); }
+  [[nodiscard]] Candidate cub() const {
+    return cub_candidate(api_, args_.kind, args_.gy, args_.target, rows_are_split());
+  }
+  /// Whether nothing but sums is asked for, and CUB has a form of them.
+  [[nodiscard]] bool has_cub() const noexcept {
+    return act_ == ActKind::None && args_.gz.data == nullptr && args_.gc.data == nullptr &&
+           args_.kind != BiasKind::PerN;
+  }
+
+  /// Whether more than one way may be open.
+  [[nodiscard]] bool has_choice() const {
+    return one().applicable() ||
+           (has_cub() && cub_reason(args_.kind, args_.gy, rows_are_split()).empty());
+  }
+  /// The one that was found best earlier; none where it is none of these, or not open here.
+  [[nodiscard]] std::optional<Candidate> known(const RecalledCandidate& recalled) const;
+  /// All, in table order.
+  [[nodiscard]] std::vector<Candidate> all() const;
+
+ private:
+  [[nodiscard]] bool rows_are_split() const noexcept {
+    return args_.kind == BiasKind::PerM && grid_.parts > 1;
+  }
+  [[nodiscard]] static Candidate with_recipe(Candidate candidate) {
+    if (candidate.applicable()) candidate.recipe = candidate.name;
+    return candidate;
+  }
+
+  const cuda::Api& api_;
+  int sm_count_;
+  ActKind act_;
+  const GradientArgs& args_;
+  GradientGrid grid_;
+};
+
+std::optional<Candidate> BiasGradients::known(const RecalledCandidate& recalled) const {
+  const std::string& name = recalled.name;
+  if (recalled.recipe != name) return std::nullopt;
+  std::optional<Candidate> candidate;
+  if (name == kTwoStage) {
+    candidate = with_recipe(two());
+  } else if (name == kOneKernel) {
+    candidate = with_recipe(one());
+  } else if (has_cub() && name == cub_name(args_.kind)) {
+    candidate = with_recipe(cub());
+  }
+  return candidate && candidate->applicable() ? candidate : std::nullopt;
+}
+
+std::vector<Candidate> BiasGradients::all() const {
+  std::vector<Candidate> candidates;
+  // On an H200 cub_reduce beats both forms at [64,256] and [16384,1024]. cub_segmented_reduce,
+  // one block a row, wins by 0.2 us at [64,256] and takes twice the time at [16384,1024].
+  const bool cub_first = args_.kind == BiasKind::Scalar;
+  if (has_cub() && cub_first) candidates.push_back(with_recipe(cub()));
+  candidates.push_back(with_recipe(one()));
+  if (has_cub() && !cub_first) candidates.push_back(with_recipe(cub()));
+  candidates.push_back(with_recipe(two()));
+  return candidates;
 }
 
 GradientArgs arguments(const GemmPlan& plan, void* gz) {
@@ -159,39 +238,36 @@ GradientKernel gradient_kernel(ActKind act, const GradientForm& form) noexcept {
   return gelu_gradient_kernel(act, form);
 }
 
-Result<std::vector<Candidate>> gradient_candidates(const cuda::Api& api, int sm_count,
-                                                   const GemmPlan& plan, void* gz) {
+Task gradient_task(const cuda::Api& api, int sm_count, const GemmPlan& plan, void* gz,
+                   const TaskRecall& recall) {
   const ActKind act = plan.attrs().act;
   const GradientArgs args = arguments(plan, gz);
   const bool has_bias = args.kind != BiasKind::None;
-  std::vector<Candidate> candidates;
+  Task task;
   if (plan.m() == 0 || plan.n() == 0) {
-    if (!has_bias || args.target.accumulate || args.target.bias.count == 0) return candidates;
+    if (!has_bias || args.target.accumulate || args.target.bias.count == 0) return task;
     Candidate zero;
     zero.name = "bias_grad/zero";
     zero.steps.push_back(bias_grad_step(api, nullptr, 0, args.target));
-    candidates.push_back(std::move(zero));
-    return candidates;
+    task.candidates.push_back(std::move(zero));
+    return task;
   }
-  if (!has_bias && args.gz.data == nullptr && args.gc.data == nullptr) return candidates;
-
-  const GradientGrid grid = full_grid(args.kind, plan.m(), plan.n(), sm_count);
-  const bool rows_are_split = args.kind == BiasKind::PerM && grid.parts > 1;
-  Candidate one = one_kernel(api, act, args, sm_count, rows_are_split);
-  if (act != ActKind::None || args.gz.data != nullptr || args.gc.data != nullptr ||
-      args.kind == BiasKind::PerN) {
-    candidates.push_back(std::move(one));
-    if (!has_bias) return candidates;
-  } else {
-    // On an H200 cub_reduce beats both forms at [64,256] and [16384,1024]. cub_segmented_reduce,
-    // one block a row, wins by 0.2 us at [64,256] and takes twice the time at [16384,1024].
-    Candidate cub = cub_candidate(api, args.kind, args.gy, args.target, rows_are_split);
-    const bool cub_first = args.kind == BiasKind::Scalar;
-    candidates.push_back(std::move(cub_first ? cub : one));
-    candidates.push_back(std::move(cub_first ? one : cub));
+  if (!has_bias) {
+    if (args.gz.data == nullptr && args.gc.data == nullptr) return task;
+    task.candidates.push_back(one_kernel(api, act, args, sm_count, false));
+    return task;
   }
-  candidates.push_back(two_stage(api, act, args, grid));
-  return candidates;
+  const BiasGradients ways(api, sm_count, act, args);
+  const RecalledCandidate* recalled = ways.has_choice() ? recall() : nullptr;
+  if (recalled != nullptr) {
+    if (std::optional<Candidate> known = ways.known(*recalled)) {
+      task.candidates.push_back(*std::move(known));
+      task.recalled = true;
+      return task;
+    }
+  }
+  task.candidates = ways.all();
+  return task;
 }
 
 }  // namespace ai::kernels

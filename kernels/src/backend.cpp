@@ -24,8 +24,25 @@ class CudaBackend final : public Backend {
     }
   }
 
+  Result<std::string> libraries() override {
+    try {
+      return library_text();
+    } catch (const std::bad_alloc&) {
+      return Status(StatusCode::OutOfMemory, "host memory ran out while libraries were looked at");
+    }
+  }
+
  private:
-  Result<std::vector<Task>> lower_all(std::span<const GemmPlan> run, const Recall& /*recall*/) {
+  Result<std::string> library_text() {
+    const cuda::CaptureModeGuard relaxed(machine_.api());
+    const cuda::DeviceGuard current(machine_.api(), machine_.device());
+    AI_RETURN_IF_ERROR(current.status());
+    const Result<std::shared_ptr<const LtContext>> context = machine_.lt();
+    AI_RETURN_IF_ERROR(context.status());
+    return "cuBLASLt " + cuda::version_text((*context)->lt());
+  }
+
+  Result<std::vector<Task>> lower_all(std::span<const GemmPlan> run, const Recall& recall) {
     const cuda::CaptureModeGuard relaxed(machine_.api());
     const cuda::DeviceGuard current(machine_.api(), machine_.device());
     AI_RETURN_IF_ERROR(current.status());
@@ -33,8 +50,8 @@ class CudaBackend final : public Backend {
     for (const GemmPlan& plan : run) {
       AI_RETURN_IF_ERROR(check(plan));
       Result<std::vector<Task>> some = plan.direction() == GemmPlan::Direction::Forward
-                                           ? lower_forward(machine_, plan)
-                                           : lower_backward(machine_, plan);
+                                           ? lower_forward(machine_, plan, recall, tasks.size())
+                                           : lower_backward(machine_, plan, recall, tasks.size());
       AI_RETURN_IF_ERROR(some.status());
       for (Task& task : *some) tasks.push_back(std::move(task));
     }

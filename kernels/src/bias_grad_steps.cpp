@@ -59,9 +59,7 @@ struct CubSum {
     return cub_reduce(temporary, bytes, gy.data, gy.rows * gy.cols, one_column ? gy.ld : 1, target,
                       stream);
   }
-  [[nodiscard]] const char* name() const noexcept {
-    return kind == BiasKind::PerM ? "cub_segmented_reduce" : "cub_reduce";
-  }
+  [[nodiscard]] const char* name() const noexcept { return cub_name(kind); }
   [[nodiscard]] const char* call() const noexcept {
     return kind == BiasKind::PerM ? "cub::DeviceSegmentedReduce::Reduce"
                                   : "cub::DeviceReduce::Reduce";
@@ -105,20 +103,28 @@ std::shared_ptr<Step> bias_grad_step(const cuda::Api& api, const double* partial
       api, BiasGradArgs{partial, parts, target, bias_grad_lanes_log2(target.bias.count)});
 }
 
+const char* cub_name(BiasKind kind) noexcept {
+  return kind == BiasKind::PerM ? "cub_segmented_reduce" : "cub_reduce";
+}
+
+std::string cub_reason(BiasKind kind, const MatrixView& gy, bool rows_are_split) {
+  if (kind == BiasKind::PerM && rows_are_split) {
+    return std::to_string(gy.rows) + " rows of " + std::to_string(gy.cols) +
+           " columns, one block each, leave the GPU idle";
+  }
+  if (kind == BiasKind::Scalar && gy.ld != gy.cols && gy.cols != 1) {
+    return "gY has padding between rows: finding an element would take a division";
+  }
+  return {};
+}
+
 Candidate cub_candidate(const cuda::Api& api, BiasKind kind, const MatrixView& gy,
                         const BiasTarget& target, bool rows_are_split) {
   const CubSum sum{kind, gy, target};
   Candidate candidate;
   candidate.name = sum.name();
-  if (kind == BiasKind::PerM && rows_are_split) {
-    candidate.reason = std::to_string(gy.rows) + " rows of " + std::to_string(gy.cols) +
-                       " columns, one block each, leave the GPU idle";
-    return candidate;
-  }
-  if (kind == BiasKind::Scalar && gy.ld != gy.cols && gy.cols != 1) {
-    candidate.reason = "gY has padding between rows: finding an element would take a division";
-    return candidate;
-  }
+  candidate.reason = cub_reason(kind, gy, rows_are_split);
+  if (!candidate.applicable()) return candidate;
   std::size_t bytes = 0;
   (void)api.get_last_error();
   if (const Status sized = cuda::to_status(api, sum(nullptr, bytes, nullptr), sum.call());

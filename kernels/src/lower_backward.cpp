@@ -4,7 +4,8 @@
 
 #include "kernels/gradients.hpp"
 #include "kernels/lower.hpp"
-#include "kernels/variants.hpp"
+#include "kernels/lt_candidates.hpp"
+#include "kernels/task_recall.hpp"
 #include "kernels/zero_fill.hpp"
 
 namespace ai::kernels {
@@ -73,7 +74,28 @@ bool uses_gz(const std::optional<OperandGradient>& gradient) noexcept {
   return gradient && !is_empty(gradient->product) && !is_zero(gradient->product);
 }
 
-Result<Task> lower(Machine& machine, const OperandGradient& gradient) {
+/// Fills `task` with the product that was found best earlier, or with all.
+Status add_products(Task& task, Machine& machine, const OperandGradient& gradient,
+                    const TaskRecall& recall) {
+  const LtRoad road = {.family = "lt_gemm",
+                       .step_name = std::string("lt_gemm ") + gradient.name,
+                       .call = {.product = gradient.product}};
+  if (within_span(gradient.product)) {
+    if (const RecalledCandidate* known = recall()) {
+      if (std::optional<Candidate> candidate = recall_lt(machine, road, *known)) {
+        task.candidates.push_back(*std::move(candidate));
+        task.recalled = true;
+        return {};
+      }
+    }
+  }
+  const std::size_t before = machine.queries();
+  AI_RETURN_IF_ERROR(append_products(machine, road, task.candidates));
+  task.queries = machine.queries() - before;
+  return {};
+}
+
+Result<Task> lower(Machine& machine, const OperandGradient& gradient, const TaskRecall& recall) {
   const std::string name = gradient.name;
   Task task;
   task.name = "backward " + name + shape_text(gradient.product.d);
@@ -86,8 +108,7 @@ Result<Task> lower(Machine& machine, const OperandGradient& gradient) {
     AI_RETURN_IF_ERROR(step.status());
     task.candidates.push_back({.name = "zero_fill", .reason = {}, .steps = {*std::move(step)}});
   } else {
-    AI_RETURN_IF_ERROR(append_products(machine, gradient.product, "lt_gemm", "lt_gemm " + name, {},
-                                       task.candidates));
+    AI_RETURN_IF_ERROR(add_products(task, machine, gradient, recall));
   }
   return task;
 }
@@ -103,7 +124,8 @@ std::string name_of_first(const GemmBackward& call, bool stores_gz) {
 
 }  // namespace
 
-Result<std::vector<Task>> lower_backward(Machine& machine, const GemmPlan& plan) {
+Result<std::vector<Task>> lower_backward(Machine& machine, const GemmPlan& plan,
+                                         const Recall& recall, std::size_t first) {
   const GemmBackward& call = plan.backward();
   const bool is_linear = call.attrs.act == ActKind::None;
 
@@ -127,16 +149,15 @@ Result<std::vector<Task>> lower_backward(Machine& machine, const GemmPlan& plan)
   if (gz != nullptr || call.gC || call.gBias) {
     const Result<int> sm_count = machine.sm_count();
     AI_RETURN_IF_ERROR(sm_count.status());
-    Result<std::vector<Candidate>> candidates =
-        gradient_candidates(machine.api(), *sm_count, plan, gz);
-    AI_RETURN_IF_ERROR(candidates.status());
-    if (!candidates->empty()) {
-      tasks.push_back({name_of_first(call, gz != nullptr), *std::move(candidates)});
+    Task task = gradient_task(machine.api(), *sm_count, plan, gz, {recall, first});
+    if (!task.candidates.empty()) {
+      task.name = name_of_first(call, gz != nullptr);
+      tasks.push_back(std::move(task));
     }
   }
   for (const std::optional<OperandGradient>* gradient : {&ga, &gb}) {
     if (!*gradient) continue;
-    Result<Task> task = lower(machine, **gradient);
+    Result<Task> task = lower(machine, **gradient, {recall, first + tasks.size()});
     AI_RETURN_IF_ERROR(task.status());
     tasks.push_back(*std::move(task));
   }

@@ -1,5 +1,6 @@
 #include <utility>
 
+#include "kernels/lt_candidates.hpp"
 #include "kernels/variants.hpp"
 
 namespace ai::kernels::lt_fused {
@@ -28,6 +29,15 @@ cublasLtEpilogue_t epilogue_of(bool bias, bool relu) noexcept {
   return relu ? CUBLASLT_EPILOGUE_RELU : CUBLASLT_EPILOGUE_DEFAULT;
 }
 
+LtRoad road_of(const ForwardProblem& problem) {
+  const bool relu = problem.attrs().act == ActKind::ReLU;
+  return {.family = "lt_fused",
+          .step_name = "lt_fused Y",
+          .call = {.product = problem.product,
+                   .epilogue = epilogue_of(problem.bias.data != nullptr, relu),
+                   .bias = problem.bias.data}};
+}
+
 }  // namespace
 
 std::string reason(const ForwardProblem& problem) {
@@ -43,25 +53,31 @@ std::string reason(const ForwardProblem& problem) {
 }
 
 Status append(Machine& machine, const ForwardProblem& problem, std::vector<Candidate>& candidates) {
-  const bool relu = problem.attrs().act == ActKind::ReLU;
-  const LtCall call = {.product = problem.product,
-                       .epilogue = epilogue_of(problem.bias.data != nullptr, relu),
-                       .bias = problem.bias.data};
-  const Result<LtOffer> offer = ask_lt(machine, call);
+  const LtRoad road = road_of(problem);
+  const Result<LtOffer> offer = ask_lt(machine, road.call);
   AI_RETURN_IF_ERROR(offer.status());
   if (offer->algorithms.empty()) {
     candidates.push_back(
-        {.name = "lt_fused", .reason = "cuBLASLt has no algorithm for it", .steps = {}});
+        {.name = road.family, .reason = "cuBLASLt has no algorithm for it", .steps = {}});
     return {};
   }
   for (std::size_t i = 0; i < offer->algorithms.size(); ++i) {
     candidates.push_back(
-        {.name = std::string("lt_fused/").append(std::to_string(i)),
-         .reason = {},
-         .trusted = !relu,  // some algorithms turn NaN into 0
-         .steps = {make_lt_step("lt_fused Y", offer->matmul, offer->algorithms[i])}});
+        lt_candidate(road, std::to_string(i), offer->matmul, offer->algorithms[i]));
+    // Some algorithms turn NaN into 0.
+    candidates.back().trusted = problem.attrs().act != ActKind::ReLU;
   }
   return {};
+}
+
+bool searches(const ForwardProblem&) {
+  return true;
+}
+
+// Only what passed its check has been found best.
+std::optional<Candidate> recall(Machine& machine, const ForwardProblem& problem,
+                                const RecalledCandidate& recalled) {
+  return recall_lt(machine, road_of(problem), recalled);
 }
 
 }  // namespace ai::kernels::lt_fused

@@ -91,24 +91,44 @@ Status LtMatmul::describe() noexcept {
   }
   AI_RETURN_IF_ERROR(layout(layout_r_, p.r));
   AI_RETURN_IF_ERROR(layout(layout_l_, p.l));
-  AI_RETURN_IF_ERROR(layout(layout_c_, p.beta != 0.0F ? p.c : p.d));
+  AI_RETURN_IF_ERROR(layout(layout_c_, addend()));
   return layout(layout_d_, p.d);
 }
 
-Result<std::vector<LtAlgorithm>> LtMatmul::algorithms(std::size_t workspace_bytes) const {
+LtAlignments LtMatmul::alignments() const noexcept {
   const Product& p = call_.product;
+  return {alignment_of(p.r.data), alignment_of(p.l.data), alignment_of(addend().data),
+          alignment_of(p.d.data)};
+}
+
+LtQuestion LtMatmul::question(std::size_t workspace_bytes) const noexcept {
+  const Product& p = call_.product;
+  return {.m = p.m(),
+          .n = p.n(),
+          .k = p.k(),
+          .l_ld = p.l.ld,
+          .r_ld = p.r.ld,
+          .c_ld = addend().ld,
+          .d_ld = p.d.ld,
+          .trans_l = p.trans_l,
+          .trans_r = p.trans_r,
+          .epilogue = call_.epilogue,
+          .bias_alignment = call_.bias != nullptr ? alignment_of(call_.bias) : 0,
+          .alignments = alignments(),
+          .workspace_bytes = workspace_bytes};
+}
+
+Result<std::vector<LtAlgorithm>> LtMatmul::algorithms(std::size_t workspace_bytes) const {
   Preference preference(*context_);
   AI_RETURN_IF_ERROR(preference.create());
   AI_RETURN_IF_ERROR(preference.set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
                                     static_cast<std::uint64_t>(workspace_bytes)));
-  const void* c = p.beta != 0.0F ? p.c.data : p.d.data;
-  const std::pair<cublasLtMatmulPreferenceAttributes_t, const void*> operands[] = {
-      {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, p.r.data},
-      {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, p.l.data},
-      {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, c},
-      {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, p.d.data}};
-  for (const auto& [attribute, address] : operands) {
-    AI_RETURN_IF_ERROR(preference.set(attribute, alignment_of(address)));
+  constexpr cublasLtMatmulPreferenceAttributes_t kAlignments[] = {
+      CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+      CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES};
+  const LtAlignments aligned = alignments();
+  for (std::size_t i = 0; i < aligned.size(); ++i) {
+    AI_RETURN_IF_ERROR(preference.set(kAlignments[i], aligned[i]));
   }
 
   std::vector<cublasLtMatmulHeuristicResult_t> results(kMaxAnswers);
@@ -127,6 +147,16 @@ Result<std::vector<LtAlgorithm>> LtMatmul::algorithms(std::size_t workspace_byte
     }
   }
   return algorithms;
+}
+
+Result<std::size_t> LtMatmul::check(const cublasLtMatmulAlgo_t& algo) const {
+  cublasLtMatmulHeuristicResult_t result = {};
+  AI_RETURN_IF_ERROR(context_->check(
+      context_->lt().matmul_algo_check(context_->handle(), operation_, layout_r_, layout_l_,
+                                       layout_c_, layout_d_, &algo, &result),
+      "cublasLtMatmulAlgoCheck"));
+  AI_RETURN_IF_ERROR(context_->check(result.state, "cublasLtMatmulAlgoCheck"));
+  return result.workspaceSize;
 }
 
 Status LtMatmul::enqueue(const LtAlgorithm& algorithm, void* workspace, const AddressMap& addresses,

@@ -33,4 +33,17 @@ Result<std::shared_ptr<const LtContext>> Machine::lt() {
   return lt_;
 }
 
+Result<const std::vector<LtAlgorithm>*> Machine::algorithms(const LtMatmul& matmul,
+                                                            std::size_t workspace_bytes) {
+  const LtQuestion question = matmul.question(workspace_bytes);
+  auto known = answers_.find(question);
+  if (known == answers_.end()) {
+    ++queries_;
+    Result<std::vector<LtAlgorithm>> answers = matmul.algorithms(workspace_bytes);
+    AI_RETURN_IF_ERROR(answers.status());
+    known = answers_.emplace(question, *std::move(answers)).first;
+  }
+  return &known->second;
+}
+
 }  // namespace ai::kernels

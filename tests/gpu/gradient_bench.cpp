@@ -70,13 +70,13 @@ void measure(const Shape& s, int sm_count, cudaStream_t stream, double copy) {
   const bool store_gz = s.act != ActKind::None;
   void* const gz = store_gz ? symbolic::allocate(static_cast<std::size_t>(s.m * s.n) * 4) : nullptr;
   const GemmPlan plan = plan_of(s, f.gy, f.z, f.gc, f.bias);
-  auto candidates = kernels::gradient_candidates(cuda::runtime_api(), sm_count, plan, gz);
-  check(candidates.status(), "gradient_candidates");
+  const std::vector<Candidate> candidates =
+      kernels::gradient_task(cuda::runtime_api(), sm_count, plan, gz).candidates;
   Scratch scratch;
-  for (const Candidate& candidate : *candidates) scratch.add(candidate);
+  for (const Candidate& candidate : candidates) scratch.add(candidate);
   scratch.allocate();
   const double bytes = static_cast<double>(s.m * s.n) * 4.0 * (store_gz ? 3.0 : 1.0);
-  for (const Candidate& candidate : *candidates) {
+  for (const Candidate& candidate : candidates) {
     char name[120];
     std::snprintf(name, sizeof(name), "[%lld,%lld] %s %s %s", static_cast<long long>(s.m),
                   static_cast<long long>(s.n), to_string(s.act), to_string(s.kind),

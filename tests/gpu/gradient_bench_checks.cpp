@@ -120,12 +120,12 @@ void check_shape(const Shape& s, int sm_count, cudaStream_t stream, Numbers& ran
 
   void* const gz = store_gz ? symbolic::allocate(static_cast<std::size_t>(s.m * s.n) * 4) : nullptr;
   const GemmPlan plan = plan_of(s, f.gy, f.z, f.gc, f.bias);
-  auto candidates = kernels::gradient_candidates(cuda::runtime_api(), sm_count, plan, gz);
-  check(candidates.status(), "gradient_candidates");
+  const std::vector<Candidate> candidates =
+      kernels::gradient_task(cuda::runtime_api(), sm_count, plan, gz).candidates;
   Scratch scratch;
-  for (const Candidate& candidate : *candidates) scratch.add(candidate);
+  for (const Candidate& candidate : candidates) scratch.add(candidate);
   scratch.allocate();
-  for (const Candidate& candidate : *candidates) {
+  for (const Candidate& candidate : candidates) {
     if (!candidate.applicable()) continue;
     const Replay replay(candidate, scratch.map(), stream);
     std::size_t i = 0;
@@ -229,12 +229,12 @@ void check_large(int sm_count, cudaStream_t stream) {
                                                  : make_tensor_2d(bias, {1, count}));
     const Result<GemmPlan> plan = plan_backward(call);
     check(plan.status(), "plan_backward");
-    auto candidates = kernels::gradient_candidates(cuda::runtime_api(), sm_count, *plan, nullptr);
-    check(candidates.status(), "gradient_candidates");
+    const std::vector<Candidate> candidates =
+        kernels::gradient_task(cuda::runtime_api(), sm_count, *plan, nullptr).candidates;
     Scratch scratch;
-    for (const Candidate& candidate : *candidates) scratch.add(candidate);
+    for (const Candidate& candidate : candidates) scratch.add(candidate);
     scratch.allocate();
-    for (const Candidate& candidate : *candidates) {
+    for (const Candidate& candidate : candidates) {
       if (!candidate.applicable()) continue;
       check(cudaMemset(bias, 0xFF, static_cast<std::size_t>(count) * 4), "cudaMemset");
       Replay(candidate, scratch.map(), stream).run();

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -10,11 +11,15 @@
 
 namespace ai::kernels {
 
-/// The one task of a forward plan. The machine's device is current. May throw std::bad_alloc.
-[[nodiscard]] Result<std::vector<Task>> lower_forward(Machine& machine, const GemmPlan& plan);
+/// The one task of a forward plan. `recall` numbers it `first`. The machine's device is current.
+/// May throw std::bad_alloc.
+[[nodiscard]] Result<std::vector<Task>> lower_forward(Machine& machine, const GemmPlan& plan,
+                                                      const Recall& recall, std::size_t first);
 
-/// The tasks of a backward plan, those that gA and gB wait for first. As above.
-[[nodiscard]] Result<std::vector<Task>> lower_backward(Machine& machine, const GemmPlan& plan);
+/// The tasks of a backward plan, those that gA and gB wait for first. `recall` numbers them
+/// from `first` on. As above.
+[[nodiscard]] Result<std::vector<Task>> lower_backward(Machine& machine, const GemmPlan& plan,
+                                                       const Recall& recall, std::size_t first);
 
 /// "[64,256]".
 [[nodiscard]] std::string shape_text(const MatrixView& view);

@@ -1,11 +1,15 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <vector>
 
 #include "ai/status.hpp"
 #include "cuda/api.hpp"
 #include "kernels/lt_context.hpp"
+#include "kernels/lt_matmul.hpp"
 
 namespace ai::kernels {
 
@@ -28,6 +32,12 @@ class Machine {
   /// cuBLASLt and the device's handle, from the loader on the first call. The device must be
   /// current.
   [[nodiscard]] Result<std::shared_ptr<const LtContext>> lt();
+  /// matmul.algorithms(workspace_bytes), but equal questions are put to cuBLASLt once. The answers
+  /// live as long as this.
+  [[nodiscard]] Result<const std::vector<LtAlgorithm>*> algorithms(const LtMatmul& matmul,
+                                                                   std::size_t workspace_bytes);
+  /// How many questions have been put to it.
+  [[nodiscard]] std::size_t queries() const noexcept { return queries_; }
 
  private:
   const cuda::Api& api_;
@@ -36,6 +46,8 @@ class Machine {
   int sm_count_ = 0;
   int sm_threads_ = 0;
   std::shared_ptr<const LtContext> lt_;
+  std::map<LtQuestion, std::vector<LtAlgorithm>> answers_;
+  std::size_t queries_ = 0;
 };
 
 }  // namespace ai::kernels

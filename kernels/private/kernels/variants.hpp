@@ -1,12 +1,12 @@
 #pragma once
 
 #include <array>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "ai/backend.hpp"
 #include "ai/gemm.hpp"
-#include "kernels/lt_matmul.hpp"
 #include "kernels/machine.hpp"
 #include "kernels/product.hpp"
 
@@ -36,17 +36,29 @@ struct ForwardFamily {
   /// Appends the candidates, or one that says why there are none after all.
   Status (*append)(Machine& machine, const ForwardProblem& problem,
                    std::vector<Candidate>& candidates);
+  /// Whether append searches for candidates, where the family can serve the problem.
+  bool (*searches)(const ForwardProblem& problem);
+  /// The candidate that append would have found; none where it is not one of the family, or is no
+  /// good here. Precondition: `searches`.
+  std::optional<Candidate> (*recall)(Machine& machine, const ForwardProblem& problem,
+                                     const RecalledCandidate& recalled);
 };
 
 namespace lt_fused {
 [[nodiscard]] std::string reason(const ForwardProblem& problem);
 [[nodiscard]] Status append(Machine& machine, const ForwardProblem& problem,
                             std::vector<Candidate>& candidates);
+[[nodiscard]] bool searches(const ForwardProblem& problem);
+[[nodiscard]] std::optional<Candidate> recall(Machine& machine, const ForwardProblem& problem,
+                                              const RecalledCandidate& recalled);
 }  // namespace lt_fused
 namespace lt_epilogue {
 [[nodiscard]] std::string reason(const ForwardProblem& problem);
 [[nodiscard]] Status append(Machine& machine, const ForwardProblem& problem,
                             std::vector<Candidate>& candidates);
+[[nodiscard]] bool searches(const ForwardProblem& problem);
+[[nodiscard]] std::optional<Candidate> recall(Machine& machine, const ForwardProblem& problem,
+                                              const RecalledCandidate& recalled);
 }  // namespace lt_epilogue
 namespace epilogue_only {
 [[nodiscard]] std::string reason(const ForwardProblem& problem);
@@ -57,31 +69,10 @@ namespace epilogue_only {
 /// In order of preference. Exactly one of the last two rows can serve any problem with elements:
 /// its last candidate is the fallback.
 inline constexpr std::array<ForwardFamily, 3> kForwardFamilies = {{
-    {"lt_fused", &lt_fused::reason, &lt_fused::append},
-    {"lt_epilogue", &lt_epilogue::reason, &lt_epilogue::append},
-    {"epilogue", &epilogue_only::reason, &epilogue_only::append},
+    {"lt_fused", &lt_fused::reason, &lt_fused::append, &lt_fused::searches, &lt_fused::recall},
+    {"lt_epilogue", &lt_epilogue::reason, &lt_epilogue::append, &lt_epilogue::searches,
+     &lt_epilogue::recall},
+    {"epilogue", &epilogue_only::reason, &epilogue_only::append, nullptr, nullptr},
 }};
-
-/// Scratch that the heuristic may plan with; split sums over k use it.
-inline constexpr std::size_t kLtWorkspaceBytes = std::size_t{32} << 20;
-
-/// What cuBLASLt offers for one call.
-struct LtOffer {
-  std::shared_ptr<LtMatmul> matmul;
-  /// Best first, none twice: those with scratch, then those that only show up without.
-  std::vector<LtAlgorithm> algorithms;
-  /// The first answer for no scratch at all; the very first where there is none.
-  LtAlgorithm fallback = {};
-};
-/// No algorithms: cuBLASLt has none for the call.
-[[nodiscard]] Result<LtOffer> ask_lt(Machine& machine, const LtCall& call);
-
-/// Candidates `family`/0, /1, ... and `family`/fallback that run the plain product, each followed
-/// by `after` (which may be empty). Unsupported where cuBLASLt cannot do the product. A product
-/// beyond kMaxSpan is done in tiles, as the fallback alone.
-[[nodiscard]] Status append_products(Machine& machine, const Product& product,
-                                     const std::string& family, const std::string& step_name,
-                                     const std::vector<std::shared_ptr<Step>>& after,
-                                     std::vector<Candidate>& candidates);
 
 }  // namespace ai::kernels

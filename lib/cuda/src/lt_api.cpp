@@ -15,11 +15,8 @@ static_assert(CUBLAS_VER_MAJOR == 13, "kName's soname is of the version compiled
 Status resolve_all(const LoaderApi& loader, const Library& library, LtApi& lt) {
 #define AI_RESOLVE(member, symbol) AI_RETURN_IF_ERROR(resolve(loader, library, #symbol, lt.member))
   AI_RESOLVE(get_version, cublasLtGetVersion);
-  const auto version = static_cast<int>(lt.get_version());
-  const std::string text = std::to_string(version / 10000) + "." +
-                           std::to_string(version / 100 % 100) + "." +
-                           std::to_string(version % 100);
-  AI_RETURN_IF_ERROR(check_major(kName, library, CUBLAS_VER_MAJOR, version / 10000, text));
+  AI_RETURN_IF_ERROR(check_major(kName, library, CUBLAS_VER_MAJOR,
+                                 static_cast<int>(lt.get_version() / 10000), version_text(lt)));
 
   AI_RESOLVE(create, cublasLtCreate);
   AI_RESOLVE(destroy, cublasLtDestroy);
@@ -33,6 +30,7 @@ Status resolve_all(const LoaderApi& loader, const Library& library, LtApi& lt) {
   AI_RESOLVE(matmul_preference_destroy, cublasLtMatmulPreferenceDestroy);
   AI_RESOLVE(matmul_preference_set_attribute, cublasLtMatmulPreferenceSetAttribute);
   AI_RESOLVE(matmul_algo_get_heuristic, cublasLtMatmulAlgoGetHeuristic);
+  AI_RESOLVE(matmul_algo_check, cublasLtMatmulAlgoCheck);
   AI_RESOLVE(matmul, cublasLtMatmul);
 #undef AI_RESOLVE
   return {};
@@ -56,6 +54,12 @@ Result<const LtApi*> lt_api() noexcept try {
   return once.get(system_loader());
 } catch (const std::bad_alloc&) {
   return Status(StatusCode::OutOfMemory, {});
+}
+
+std::string version_text(const LtApi& lt) {
+  const std::size_t version = lt.get_version();  // 130100: CUBLAS_VERSION's encoding
+  return std::to_string(version / 10000) + "." + std::to_string(version / 100 % 100) + "." +
+         std::to_string(version % 100);
 }
 
 Status to_status(const LtApi& lt, cublasStatus_t code, const char* call) noexcept {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <map>
 #include <set>
 #include <vector>
 
@@ -47,6 +48,7 @@ struct Call {
   void* d_data;
   float alpha, beta;
   std::uint64_t algorithm;
+  cublasLtMatmulAlgo_t algo;
   void* workspace;
   std::size_t workspace_bytes;
 };
@@ -58,6 +60,11 @@ struct State {
   int objects = 0;  ///< descriptors, layouts and preferences that are alive
   std::vector<Algorithm> algorithms = {{1, 0}, {2, 1 << 20}, {3, 0}};
   std::vector<Preference> questions;
+  /// Algorithms that the heuristic names under no higher limit than this.
+  std::map<std::uint64_t, std::uint64_t> named_up_to;
+  std::vector<cublasLtMatmulAlgo_t> checks;
+  std::map<std::uint64_t, std::size_t> check_says;     ///< scratch, where it is not the heuristic's
+  cublasStatus_t check_state = CUBLAS_STATUS_SUCCESS;  ///< in the result of a check
   std::vector<Call> calls;
   bool knows_epilogues = true;  ///< else only DEFAULT has algorithms
   cublasStatus_t create = CUBLAS_STATUS_SUCCESS;
@@ -164,6 +171,13 @@ inline cublasStatus_t preference_set(cublasLtMatmulPreference_t handle,
   return CUBLAS_STATUS_SUCCESS;
 }
 
+/// All of its bytes mean something.
+inline cublasLtMatmulAlgo_t algo_of(std::uint64_t id) {
+  cublasLtMatmulAlgo_t algo = {};
+  for (std::uint64_t i = 0; i < 8; ++i) algo.data[i] = id * (1 + i * 0x9E3779B97F4A7C15U);
+  return algo;
+}
+
 inline cublasStatus_t heuristic(cublasLtHandle_t, cublasLtMatmulDesc_t operation,
                                 cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
                                 cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
@@ -178,13 +192,35 @@ inline cublasStatus_t heuristic(cublasLtHandle_t, cublasLtMatmulDesc_t operation
   }
   for (const Algorithm& algorithm : state().algorithms) {
     if (algorithm.workspace > asked.workspace || *count == wanted) continue;
+    const auto limit = state().named_up_to.find(algorithm.id);
+    if (limit != state().named_up_to.end() && asked.workspace > limit->second) continue;
     cublasLtMatmulHeuristicResult_t& result = results[(*count)++];
     result = {};
-    result.algo.data[0] = algorithm.id;
+    result.algo = algo_of(algorithm.id);
     result.workspaceSize = algorithm.workspace;
     result.state = CUBLAS_STATUS_SUCCESS;
   }
   return CUBLAS_STATUS_SUCCESS;
+}
+
+/// As the heuristic, it does not look at operands.
+inline cublasStatus_t check(cublasLtHandle_t, cublasLtMatmulDesc_t operation,
+                            cublasLtMatrixLayout_t, cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
+                            cublasLtMatrixLayout_t, const cublasLtMatmulAlgo_t* algo,
+                            cublasLtMatmulHeuristicResult_t* result) {
+  state().checks.push_back(*algo);
+  if (!state().knows_epilogues && get<Operation>(operation).epilogue != CUBLASLT_EPILOGUE_DEFAULT) {
+    return CUBLAS_STATUS_NOT_SUPPORTED;
+  }
+  for (const Algorithm& algorithm : state().algorithms) {
+    const cublasLtMatmulAlgo_t known = algo_of(algorithm.id);
+    if (std::memcmp(&known, algo, sizeof known) != 0) continue;
+    const auto other = state().check_says.find(algorithm.id);
+    result->workspaceSize = other != state().check_says.end() ? other->second : algorithm.workspace;
+    result->state = state().check_state;
+    return CUBLAS_STATUS_SUCCESS;
+  }
+  return CUBLAS_STATUS_INVALID_VALUE;
 }
 
 inline double at(const void* data, const Layout& layout, std::int64_t row, std::int64_t col) {
@@ -238,6 +274,7 @@ inline cublasStatus_t matmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t opera
                      *static_cast<const float*>(alpha),
                      *static_cast<const float*>(beta),
                      algo->data[0],
+                     *algo,
                      workspace,
                      workspace_bytes};
   state().calls.push_back(call);
@@ -253,6 +290,7 @@ inline const ai::cuda::LtApi& api() {
     ai::cuda::LtApi lt = {};
     lt.create = &create;
     lt.destroy = &destroy;
+    lt.get_version = [] { return std::size_t{130207}; };
     lt.get_status_name = &status_text;
     lt.matmul_desc_create = &desc_create;
     lt.matmul_desc_destroy = &desc_destroy;
@@ -263,6 +301,7 @@ inline const ai::cuda::LtApi& api() {
     lt.matmul_preference_destroy = &preference_destroy;
     lt.matmul_preference_set_attribute = &preference_set;
     lt.matmul_algo_get_heuristic = &heuristic;
+    lt.matmul_algo_check = &check;
     lt.matmul = &matmul;
     return lt;
   }();

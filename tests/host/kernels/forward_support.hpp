@@ -20,10 +20,10 @@ inline constexpr std::int64_t kN = 12;
 inline constexpr std::int64_t kK = 6;
 
 /// The one task of a call that must be planned and lowered without an error.
-inline Task lower(ai::Backend& backend, const GemmForward& call) {
+inline Task lower(ai::Backend& backend, const GemmForward& call, const ai::Recall& recall = {}) {
   const ai::Result<ai::GemmPlan> plan = ai::plan_forward(call);
   REQUIRE_MESSAGE(plan.ok(), plan.status().to_string());
-  ai::Result<std::vector<Task>> tasks = backend.lower({&*plan, 1});
+  ai::Result<std::vector<Task>> tasks = backend.lower({&*plan, 1}, recall);
   REQUIRE_MESSAGE(tasks.ok(), tasks.status().to_string());
   REQUIRE(tasks->size() == 1);
   const ai::Candidate& last = tasks->front().candidates.back();

@@ -46,9 +46,7 @@ struct Operands {
 std::vector<Candidate> candidates_of(const GemmBackward& call, void* gz) {
   const ai::Result<ai::GemmPlan> plan = ai::plan_backward(call);
   REQUIRE_MESSAGE(plan.ok(), plan.status().to_string());
-  auto candidates = ai::kernels::gradient_candidates(fake_device::api(), 132, *plan, gz);
-  REQUIRE_MESSAGE(candidates.ok(), candidates.status().to_string());
-  return *std::move(candidates);
+  return ai::kernels::gradient_task(fake_device::api(), 132, *plan, gz).candidates;
 }
 
 bool same(const ai::MemoryRange& a, const ai::MemoryRange& b) {

@@ -2,6 +2,8 @@
 
 #include <cublasLt.h>
 
+#include <string>
+
 #include "ai/status.hpp"
 #include "cuda/dynamic_library.hpp"
 
@@ -22,6 +24,7 @@ struct LtApi {
   decltype(&::cublasLtMatmulPreferenceDestroy) matmul_preference_destroy;
   decltype(&::cublasLtMatmulPreferenceSetAttribute) matmul_preference_set_attribute;
   decltype(&::cublasLtMatmulAlgoGetHeuristic) matmul_algo_get_heuristic;
+  decltype(&::cublasLtMatmulAlgoCheck) matmul_algo_check;
   decltype(&::cublasLtMatmul) matmul;
 };
 
@@ -32,6 +35,9 @@ struct LtApi {
 
 /// As lt_api(), through `loader` and without memory.
 [[nodiscard]] Result<LtApi> load_lt_api(const LoaderApi& loader) noexcept;
+
+/// The version that `lt` says of itself, e.g. "13.1.0". May throw std::bad_alloc.
+[[nodiscard]] std::string version_text(const LtApi& lt);
 
 /// CUBLAS_STATUS_ALLOC_FAILED -> OutOfMemory; NOT_SUPPORTED and ARCH_MISMATCH -> Unsupported;
 /// everything else that is no success -> CudaError. The message names `call` and the code.

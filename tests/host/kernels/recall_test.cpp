@@ -1,0 +1,450 @@
+#include <cstring>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "forward_support.hpp"
+#include "kernels/lt_candidates.hpp"
+#include "kernels/lt_recipe.hpp"
+
+using namespace forward_test;
+using ai::Candidate;
+using ai::RecalledCandidate;
+using ai::kernels::LtRecipe;
+using Names = std::vector<std::string>;
+
+namespace {
+
+RecalledCandidate stored(const Candidate& candidate) {
+  return {candidate.name, candidate.recipe};
+}
+
+/// The name and a recipe that its fields can be changed in before it is written.
+RecalledCandidate changed(const Candidate& candidate,
+                          const std::function<void(LtRecipe&)>& change) {
+  std::optional<LtRecipe> recipe = ai::kernels::parse_lt_recipe(candidate.recipe);
+  REQUIRE(recipe.has_value());
+  change(*recipe);
+  return {candidate.name, to_text(*recipe)};
+}
+
+/// The task, where `known` is all that is known of it.
+Task recall(ai::Backend& backend, const GemmForward& call, const RecalledCandidate& known) {
+  return lower(backend, call, [&](std::size_t task) {
+    CHECK(task == 0);
+    return &known;
+  });
+}
+
+/// What cuBLASLt is called with when the candidate runs.
+fake_lt::Call call_of(const Candidate& candidate) {
+  fake_lt::state().calls.clear();
+  REQUIRE(fake_device::Runner().run(candidate).ok());
+  REQUIRE(fake_lt::state().calls.size() == 1);
+  return fake_lt::state().calls[0];
+}
+
+std::vector<const Candidate*> applicable(const Task& task) {
+  std::vector<const Candidate*> result;
+  for (const Candidate& candidate : task.candidates) {
+    if (candidate.applicable()) result.push_back(&candidate);
+  }
+  return result;
+}
+
+/// A call for each shape that forward tasks take.
+std::vector<std::pair<std::string, GemmForward>> calls_of(const Operands& o) {
+  std::vector<std::pair<std::string, GemmForward>> calls(6, {"plain", o.call()});
+  calls[1].first = "ReLU and bias";
+  calls[1].second.attrs.act = ActKind::ReLU;
+  calls[1].second.bias = o.per_n.tensor();
+  calls[2].first = "ReLU and Z";
+  calls[2].second.attrs.act = ActKind::ReLU;
+  calls[2].second.Z = o.z.tensor();
+  calls[3].first = "Tanh and bias along M";
+  calls[3].second.attrs.act = ActKind::Tanh;
+  calls[3].second.bias = o.per_m.tensor();
+  calls[4].first = "C";
+  calls[4].second.C = o.c.tensor();
+  calls[4].second.attrs.beta = 2.0F;
+  calls[5].first = "C in place and ReLU";
+  calls[5].second.C = o.y.tensor();
+  calls[5].second.attrs.beta = 2.0F;
+  calls[5].second.attrs.act = ActKind::ReLU;
+  return calls;
+}
+
+}  // namespace
+
+TEST_CASE("each candidate's recipe gives it back alone, without a question to the heuristic") {
+  const Operands o;
+  for (const auto& [name, call] : calls_of(o)) {
+    CAPTURE(name);
+    const auto first = fake_device::fresh_backend();
+    const Task searched = lower(*first, call);
+    CHECK_FALSE(searched.recalled);
+    CHECK(applicable(searched).size() > 1);
+    for (const Candidate* candidate : applicable(searched)) {
+      CAPTURE(candidate->name);
+      REQUIRE_FALSE(candidate->recipe.empty());
+      const fake_lt::Call wanted = call_of(*candidate);
+      const auto backend = fake_device::fresh_backend();
+      const Task task = recall(*backend, call, stored(*candidate));
+      CHECK(task.name == searched.name);
+      CHECK(task.recalled);
+      CHECK(task.queries == 0);
+      CHECK(fake_lt::state().questions.empty());
+      CHECK(fake_lt::state().checks.size() == 1);
+      REQUIRE(applicable(task).size() == 1);
+      const Candidate& got = *applicable(task)[0];
+      CHECK(got.name == candidate->name);
+      CHECK(got.recipe == candidate->recipe);
+      CHECK(got.trusted);
+      REQUIRE(got.steps.size() == candidate->steps.size());
+      for (std::size_t i = 0; i < got.steps.size(); ++i) {
+        CHECK(got.steps[i]->name() == candidate->steps[i]->name());
+        CHECK(got.steps[i]->reads().size() == candidate->steps[i]->reads().size());
+      }
+      const fake_lt::Call made = call_of(got);
+      CHECK(std::memcmp(&made.algo, &wanted.algo, sizeof made.algo) == 0);
+      CHECK(made.workspace_bytes == wanted.workspace_bytes);
+      CHECK(made.operation.epilogue == wanted.operation.epilogue);
+      CHECK(made.d_data == wanted.d_data);
+    }
+  }
+}
+
+TEST_CASE("families that do not apply keep their reasons beside what was recalled") {
+  const auto backend = fake_device::fresh_backend();
+  const Operands o;
+  GemmForward call = o.call();
+  call.Z = o.z.tensor();
+  const Task task = recall(*backend, call, stored(lower(*backend, call).candidates.back()));
+  CHECK(fake_device::names(task) == Names{"lt_fused", "epilogue", "lt_epilogue/fallback"});
+  CHECK(contains(reason_of(task, "lt_fused"), "Z is asked for too"));
+}
+
+TEST_CASE("what is no good is passed over, and the task is searched for as usual") {
+  const Operands o;
+  GemmForward call = o.call();
+  call.attrs.act = ActKind::ReLU;
+  const auto first = fake_device::fresh_backend();
+  const Task searched = lower(*first, call);
+  const Candidate& good = *fake_device::find(searched, "lt_fused/1");  // with 1 MiB of scratch
+  const auto backend = fake_device::fresh_backend();
+  REQUIRE(recall(*backend, call, stored(good)).recalled);
+
+  RecalledCandidate known = stored(good);
+  std::size_t checks = 0;  // that it takes to see what is wrong
+  SUBCASE("nothing is known: empty texts") {
+    known = {};
+  }
+  SUBCASE("a digit that is none") {
+    known.recipe[20] = 'g';
+  }
+  SUBCASE("one digit changed") {
+    known.recipe[60] = known.recipe[60] == '0' ? '1' : '0';
+  }
+  SUBCASE("cut short") {
+    known.recipe.pop_back();
+  }
+  SUBCASE("something behind it") {
+    known.recipe += "0";
+  }
+  SUBCASE("the recipe of another library") {
+    known.recipe = known.name;
+  }
+  SUBCASE("an algorithm that cuBLASLt does not know") {
+    known = changed(good, [](LtRecipe& recipe) { recipe.algorithm.algo.data[3] ^= 1; });
+    checks = 1;
+  }
+  SUBCASE("an algorithm that cuBLASLt refuses in the result") {
+    fake_lt::state().check_state = CUBLAS_STATUS_NOT_SUPPORTED;
+    checks = 1;
+  }
+  SUBCASE("less scratch than it takes") {
+    known = changed(good, [](LtRecipe& recipe) { --recipe.algorithm.workspace_bytes; });
+    checks = 1;
+  }
+  SUBCASE("it takes more scratch than it did") {
+    fake_lt::state().check_says[2] = (1 << 20) + 1;
+    checks = 1;
+  }
+  SUBCASE("more scratch than any may have") {
+    known = changed(good, [](LtRecipe& recipe) {
+      recipe.algorithm.workspace_bytes = ai::kernels::kLtWorkspaceBytes + 1;
+    });
+  }
+  SUBCASE("a family that does not exist") {
+    known.name = "lt_other/1";
+  }
+  SUBCASE("a family that searches for nothing") {
+    known.name = "epilogue";
+  }
+  SUBCASE("a family of another direction") {
+    known.name = "lt_gemm/1";
+  }
+  SUBCASE("no variant") {
+    known.name = "lt_fused";
+  }
+  SUBCASE("an empty variant") {
+    known.name = "lt_fused/";
+  }
+  SUBCASE("a variant that is no number") {
+    known.name = "lt_fused/1\n";
+  }
+  SUBCASE("a name that begins like a family") {
+    known.name = "lt_fusedx/1";
+  }
+  SUBCASE("a family that does not apply") {
+    call.Z = o.z.tensor();
+  }
+  SUBCASE("cuBLASLt has the epilogue no more") {
+    fake_lt::state().knows_epilogues = false;
+    checks = 1;
+  }
+
+  // What a backend that was told nothing finds.
+  const fake_lt::State as_it_is = fake_lt::state();
+  const auto other = fake_device::fresh_backend();
+  fake_lt::state().knows_epilogues = as_it_is.knows_epilogues;
+  const Names all = fake_device::names(lower(*other, call));
+  fake_lt::state() = as_it_is;
+  fake_lt::state().checks.clear();
+  fake_lt::state().questions.clear();
+
+  const Task task = recall(*backend, call, known);
+  CHECK_FALSE(task.recalled);
+  CHECK(fake_device::names(task) == all);
+  CHECK(task.queries > 0);
+  CHECK(task.queries == fake_lt::state().questions.size());
+  CHECK(fake_lt::state().checks.size() == checks);
+}
+
+TEST_CASE("an algorithm is not recalled for operands that are less aligned than its own were") {
+  const Operands o;
+  const auto backend = fake_device::fresh_backend();
+  const Matrix a(kM, kK, 1, 1), b(kK, kN, 3, 1), y(kM, kN, 4, 1), c(kM, kN, 2, 1);
+  GemmForward call = o.call();
+  call.C = o.c.tensor();
+  call.attrs.beta = 1.0F;
+  const RecalledCandidate known = stored(lower(*backend, call).candidates.back());
+  REQUIRE(recall(*backend, call, known).recalled);
+  GemmForward other = call;
+  SUBCASE("A") {
+    other.A = a.tensor();
+  }
+  SUBCASE("B") {
+    other.B = b.tensor();
+  }
+  SUBCASE("C") {
+    other.C = c.tensor();
+  }
+  SUBCASE("Y") {
+    other.Y = y.tensor();
+  }
+  const Task task = recall(*backend, other, known);
+  CHECK_FALSE(task.recalled);
+  CHECK(task.queries == 3);
+  // The other way round all is well: what was found for less is good for more.
+  CHECK(recall(*backend, call, stored(lower(*backend, other).candidates.back())).recalled);
+}
+
+TEST_CASE("nothing is recalled where there is nothing to choose") {
+  const auto backend = fake_device::fresh_backend();
+  const Operands o;
+  const ai::Recall never = [](std::size_t) -> const RecalledCandidate* {
+    FAIL_CHECK("it was asked");
+    return nullptr;
+  };
+  GemmForward call = o.call();
+  const Matrix none(0, kN), no_a(kM, 0), no_b(0, kN), no_rows(0, kK);
+  SUBCASE("K = 0") {
+    call.A = no_a.tensor();
+    call.B = no_b.tensor();
+  }
+  SUBCASE("alpha = 0") {
+    call.attrs.alpha = 0.0F;
+  }
+  SUBCASE("M = 0") {
+    call.A = no_rows.tensor();
+    call.Y = none.tensor();
+  }
+  const Task task = lower(*backend, call, never);
+  CHECK_FALSE(task.recalled);
+  CHECK(task.queries == 0);
+  CHECK(task.candidates.back().recipe.empty());
+  CHECK(fake_lt::state().loads == 0);
+}
+
+TEST_CASE("a task that nothing is known of is searched for") {
+  const auto backend = fake_device::fresh_backend();
+  const Operands o;
+  int asked = 0;
+  const Task task = lower(*backend, o.call(), [&](std::size_t) -> const RecalledCandidate* {
+    ++asked;
+    return nullptr;
+  });
+  CHECK(asked == 1);
+  CHECK_FALSE(task.recalled);
+  CHECK(applicable(task).size() == 4);
+}
+
+TEST_CASE("tasks of a run are numbered through, each is told of its own, and the rest searched") {
+  const auto backend = fake_device::fresh_backend();
+  const Operands o;
+  const Matrix d(kM, 3), w(kK, 3);
+  GemmForward second = o.call();
+  second.B = w.tensor();
+  second.Y = d.tensor();
+  std::vector<ai::GemmPlan> run;
+  for (const GemmForward& call : {o.call(), second, o.call()}) {
+    run.push_back(ai::plan_forward(call).value());
+  }
+  const RecalledCandidate known = stored(lower(*backend, second).candidates.back());
+  std::vector<std::size_t> asked;
+  const auto tasks = backend->lower(run, [&](std::size_t task) {
+    asked.push_back(task);
+    return task == 1 ? &known : nullptr;
+  });
+  REQUIRE(tasks.ok());
+  CHECK(asked == std::vector<std::size_t>{0, 1, 2});
+  CHECK_FALSE((*tasks)[0].recalled);
+  CHECK((*tasks)[1].recalled);
+  CHECK_FALSE((*tasks)[2].recalled);
+}
+
+TEST_CASE("equal questions are put to cuBLASLt once, and each task counts its own") {
+  const auto backend = fake_device::fresh_backend();
+  const Operands o, copy;
+  GemmForward call = o.call();
+  call.attrs.act = ActKind::ReLU;
+  const auto asked_for = [&](const GemmForward& forward) {
+    fake_lt::state().questions.clear();
+    const Task task = lower(*backend, forward);
+    CHECK(task.queries == fake_lt::state().questions.size());
+    return task.queries;
+  };
+  REQUIRE(asked_for(call) == 6);  // fused and plain, under three limits
+  SUBCASE("the same layer once more") {
+    CHECK(asked_for(call) == 0);
+    const Task task = lower(*backend, call);
+    CHECK(fake_device::names(task).size() == 8);
+    CHECK(call_of(*fake_device::find(task, "lt_fused/1")).algorithm == 2);
+  }
+  SUBCASE("over other memory") {
+    call = copy.call();
+    call.attrs.act = ActKind::ReLU;
+    CHECK(asked_for(call) == 0);
+    CHECK(call_of(lower(*backend, call).candidates.back()).d_data == copy.y.data());
+  }
+  SUBCASE("another activation, which shares the plain product") {
+    call.attrs.act = ActKind::Tanh;
+    CHECK(asked_for(call) == 0);
+  }
+  SUBCASE("another alpha") {
+    call.attrs.alpha = 3.0F;
+    CHECK(asked_for(call) == 0);
+  }
+  SUBCASE("a bias: another epilogue") {
+    call.bias = o.per_n.tensor();
+    CHECK(asked_for(call) == 3);
+  }
+  SUBCASE("another bias, as well aligned") {
+    call.bias = o.per_n.tensor();
+    CHECK(asked_for(call) == 3);
+    call.bias = copy.per_n.tensor();
+    CHECK(asked_for(call) == 0);
+  }
+  SUBCASE("other sizes") {
+    const Matrix y(kM, 3), b(kK, 3);
+    call.B = b.tensor();
+    call.Y = y.tensor();
+    CHECK(asked_for(call) == 6);
+  }
+  SUBCASE("a transpose of the same numbers") {
+    const Matrix square(kK, kK, 3), y(kM, kK, 4);
+    call.B = square.tensor();
+    call.Y = y.tensor();
+    CHECK(asked_for(call) == 6);
+    call.attrs.trans_b = true;
+    CHECK(asked_for(call) == 6);
+  }
+  SUBCASE("a leading dimension") {
+    const Matrix a(kM, kK, 3), b(kK, kN, 4), y(kM, kN, 5);
+    call.A = a.tensor();
+    CHECK(asked_for(call) == 6);
+    call.B = b.tensor();
+    CHECK(asked_for(call) == 6);
+    call.Y = y.tensor();
+    CHECK(asked_for(call) == 6);
+  }
+  SUBCASE("an alignment") {
+    const Matrix a(kM, kK, 1, 1), b(kK, kN, 3, 1), y(kM, kN, 4, 1);
+    call.A = a.tensor();
+    CHECK(asked_for(call) == 6);
+    call.B = b.tensor();
+    CHECK(asked_for(call) == 6);
+    call.Y = y.tensor();
+    CHECK(asked_for(call) == 6);
+  }
+  SUBCASE("an addend of other rows") {
+    call.C = o.c.tensor();
+    call.attrs.beta = 1.0F;
+    CHECK(asked_for(call) == 3);  // the plain product leaves C to the epilogue
+  }
+  SUBCASE("another backend") {
+    const auto other = ai::kernels::make_backend(fake_device::api(), &fake_lt::load, 0);
+    CHECK(lower(*other, call).queries == 6);
+  }
+}
+
+TEST_CASE("a question that failed is asked again") {
+  const auto backend = fake_device::fresh_backend();
+  const Operands o;
+  const auto plan = ai::plan_forward(o.call());
+  fake_lt::state().heuristic = CUBLAS_STATUS_INTERNAL_ERROR;
+  CHECK_FALSE(backend->lower({&*plan, 1}).ok());
+  fake_lt::state().heuristic = CUBLAS_STATUS_SUCCESS;
+  CHECK(lower(*backend, o.call()).queries == 3);
+}
+
+TEST_CASE("algorithms that only show up under a middle limit are listed, and the fallback stays") {
+  const auto backend = fake_device::fresh_backend();
+  const Operands o;
+  fake_lt::state().algorithms = {{1, 32 << 20}, {2, 4096}, {3, 0}, {4, 0}};
+  fake_lt::state().named_up_to = {{2, 1 << 20}, {4, 0}};
+  GemmForward call = o.call();
+  call.attrs.act = ActKind::Tanh;
+  const Task task = lower(*backend, call);
+  std::vector<std::pair<std::string, std::uint64_t>> got;
+  for (const Candidate* candidate : applicable(task)) {
+    got.emplace_back(candidate->name, call_of(*candidate).algorithm);
+  }
+  CHECK(got == std::vector<std::pair<std::string, std::uint64_t>>{{"lt_epilogue/0", 1},
+                                                                  {"lt_epilogue/1", 3},
+                                                                  {"lt_epilogue/2", 2},
+                                                                  {"lt_epilogue/3", 4},
+                                                                  {"lt_epilogue/fallback", 3}});
+}
+
+TEST_CASE("the backend names cuBLASLt and the version that was loaded") {
+  const auto backend = fake_device::fresh_backend();
+  const auto libraries = backend->libraries();
+  REQUIRE(libraries.ok());
+  CHECK(*libraries == "cuBLASLt 13.2.7");
+  CHECK(fake_lt::state().loads == 1);
+  (void)backend->libraries();
+  CHECK(fake_lt::state().loads == 1);
+}
+
+TEST_CASE("a backend whose cuBLASLt cannot be loaded says so when asked for libraries") {
+  const auto broken = ai::kernels::make_backend(
+      fake_device::api(),
+      [](const ai::cuda::Api&, int) -> ai::Result<std::shared_ptr<const ai::kernels::LtContext>> {
+        return ai::Status(ai::StatusCode::Unsupported, "libcublasLt.so.13 is nowhere");
+      },
+      0);
+  CHECK(broken->libraries().status().message() == "libcublasLt.so.13 is nowhere");
+}
