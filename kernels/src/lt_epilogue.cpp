@@ -1,4 +1,3 @@
-#include <iterator>
 #include <utility>
 
 #include "kernels/epilogue.hpp"
