@@ -101,6 +101,8 @@ install_build_tools() {
   have_cmake || command -v cmake > /dev/null || need cmake "configures the build (3.25 or newer)"
   command -v ninja > /dev/null || need ninja-build "runs the build"
   command -v "${CXX:-c++}" > /dev/null || need g++ "compiles C++20"
+  [[ -e /usr/include/nlohmann/json.hpp || -e /usr/local/include/nlohmann/json.hpp ]] ||
+    need nlohmann-json3-dev "reads and writes the tuning file"
 }
 
 # Called once everything asked for is installed.
