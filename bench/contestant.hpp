@@ -29,7 +29,7 @@ class Contestant {
   [[nodiscard]] virtual std::size_t workspace_bytes() const = 0;
   /// What was chosen, one entry a GEMM or task, joined by " | ".
   [[nodiscard]] virtual std::string variant() const = 0;
-  /// Whether `z` of layers with an activation holds Z after a launch with has_backward().
+  /// Whether `z` of every layer with an activation holds Z after a launch with has_backward().
   [[nodiscard]] virtual bool writes_z() const = 0;
 };
 

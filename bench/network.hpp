@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "host_network.hpp"
 #include "row.hpp"
 
 namespace bench {
@@ -32,7 +33,7 @@ class Network {
     Matrix gw, gb;  ///< [K,N], [1,N]
   };
 
-  explicit Network(const Row& row);
+  explicit Network(const Row& row);  ///< allocates; reset() fills
   ~Network();
   Network(const Network&) = delete;
   Network& operator=(const Network&) = delete;
@@ -46,18 +47,25 @@ class Network {
     return l == 0 ? x_ : layers_[static_cast<std::size_t>(l - 1)].y;
   }
 
-  /// Everything as it was at first: data by formula, results poisoned with NaN.
+  /// Everything as it was at first, that is as HostNetwork(row()) is; done when it returns.
   void reset();
 
  private:
+  [[nodiscard]] Matrix allocate(int rows, int cols);
+
   Row row_;
   Matrix x_, target_;
   std::vector<Layer> layers_;
-  std::vector<float*> blocks_;
+  std::vector<void*> blocks_;
 };
 
 [[nodiscard]] std::vector<float> download(const Matrix& matrix);
+/// Everything that is on the device, once its work is done.
+[[nodiscard]] HostNetwork download(const Network& network);
 
+/// matrix[i] = unit_value(tensor, i) * scale, or the bits of kPoisonBits everywhere.
+void enqueue_fill(const Matrix& matrix, std::uint32_t tensor, float scale, cudaStream_t stream);
+void enqueue_poison(const Matrix& matrix, cudaStream_t stream);
 /// gy = 2 / (rows * cols) * (y - target), elementwise.
 void enqueue_loss_gradient(const Matrix& y, const Matrix& target, const Matrix& gy,
                            cudaStream_t stream);

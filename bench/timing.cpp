@@ -2,15 +2,16 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
-#include <cstdlib>
+#include <string>
+
+#include "errors.hpp"
 
 namespace bench {
 
 void check(cudaError_t error, const char* what) {
   if (error == cudaSuccess) return;
-  std::fprintf(stderr, "%s: %s\n", what, cudaGetErrorString(error));
-  std::exit(1);
+  throw Failed(std::string(what) + ": " + cudaGetErrorName(error) + ", " +
+               cudaGetErrorString(error));
 }
 
 double quantile(std::vector<double> values, double q) {

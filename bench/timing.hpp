@@ -23,7 +23,7 @@ void warm_up(cudaStream_t stream, const std::function<void(cudaStream_t)>& launc
     cudaStream_t stream, const std::vector<std::function<void(cudaStream_t)>>& launches, int rounds,
     int count);
 
-/// Stops the program with a message if `error` is one.
+/// Throws Failed with `what` and the error if `error` is one.
 void check(cudaError_t error, const char* what);
 
 }  // namespace bench
