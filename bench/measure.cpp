@@ -16,7 +16,9 @@ using Launch = std::function<void(cudaStream_t)>;
 constexpr std::size_t kLeastSamples = 3;
 constexpr std::size_t kMostSamples = 20000;
 constexpr int kUntimed = 10;
+constexpr double kUntimedUs = 1e5;  // of long steps fewer than kUntimed launches go ahead
 constexpr double kSampleUs = 1000;  // what a sample of many launches is to take
+constexpr double kAheadUs = 100;
 
 double us_since(Clock::time_point begin) {
   return std::chrono::duration<double, std::micro>(Clock::now() - begin).count();
@@ -33,28 +35,35 @@ std::vector<double> samples_within(double seconds, const std::function<double()>
   return samples;
 }
 
-/// Launches in batches that take about kSampleUs.
+/// Launches in batches that take about kSampleUs, or one launch where that takes longer.
 class Batches {
  public:
   Batches(Launch launch, cudaStream_t stream) : launch_(std::move(launch)), stream_(stream) {
-    launch_(stream_);
-    check(cudaStreamSynchronize(stream_), "first launch");
-    const auto begin = Clock::now();
-    for (int i = 0; i < kUntimed; ++i) launch_(stream_);
-    check(cudaStreamSynchronize(stream_), "untimed launches");
-    const double each = us_since(begin) / kUntimed;
-    count_ = static_cast<int>(std::clamp(kSampleUs / each, 2.0, 200.0));
+    time(1);  // may have to make what it launches
+    const double roughly = time(1);
+    const double each = time(std::clamp(static_cast<int>(kUntimedUs / roughly), 1, kUntimed));
+    count_ = static_cast<int>(std::clamp(kSampleUs / each, 1.0, 200.0));
+    ahead_ = static_cast<int>(std::clamp(kAheadUs / each, 1.0, static_cast<double>(kUntimed)));
   }
   double sample() {
     // The device has work when the first event is reached, so that it does not wait for the host.
-    for (int i = 0; i < std::min(kUntimed, count_); ++i) launch_(stream_);
+    for (int i = 0; i < ahead_; ++i) launch_(stream_);
     return back_to_back(stream_, launch_, count_);
   }
 
  private:
+  /// Microseconds a launch, as the host sees them.
+  double time(int count) {
+    const auto begin = Clock::now();
+    for (int i = 0; i < count; ++i) launch_(stream_);
+    check(cudaStreamSynchronize(stream_), "untimed launches");
+    return us_since(begin) / count;
+  }
+
   Launch launch_;
   cudaStream_t stream_;
   int count_ = 1;
+  int ahead_ = 1;
 };
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <vector>
 
+#include "errors.hpp"
 #include "timing.hpp"
 
 namespace {
@@ -46,9 +47,7 @@ double host_us(cudaStream_t stream, cudaGraphExec_t exec) {
   return bench::quantile(times);
 }
 
-}  // namespace
-
-int main() {
+int run() {
   cudaStream_t stream = nullptr;
   void* data = nullptr;
   if (cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking) != cudaSuccess) {
@@ -69,4 +68,16 @@ int main() {
               host_us(stream, plain));
   std::printf("retaining a user object      %8.2f   %8.2f\n", bench::quantile(samples[1]),
               host_us(stream, retaining));
+  return 0;
+}
+
+}  // namespace
+
+int main() {
+  try {
+    return run();
+  } catch (const bench::Failed& failed) {
+    std::fprintf(stderr, "%s\n", failed.what());
+    return 1;
+  }
 }

@@ -56,9 +56,10 @@ class CublasLtPeer final : public Contestant {
 
   bool writes_z() const override {
     for (int l = 0; l < network_.row().depth(); ++l) {
-      if (step_.chosen(choice_, l).saves_z) return true;
+      const bool has_activation = network_.row().activation_of(l) != ai::ActKind::None;
+      if (has_activation && !step_.chosen(choice_, l).saves_z) return false;
     }
-    return false;
+    return true;
   }
 
  private:

@@ -20,6 +20,9 @@ echo "[doctest] assertions: 40 | 40 passed | 0 failed |"
 OWN_COUNT = """echo "7 results checked, 0 wrong"
 echo "[16384,1024] ReLU PerN activation_grad+bias_grad  56.47 us  3565.2 GB/s  0.896 of copy"
 """
+SUITE = """[[ $* == "--compare policy wide" ]] || exit 2
+echo "GPU, driver for CUDA 13.0, runtime 13.0, cuBLASLt 13.1.0, driver 580"
+"""
 PYTHON = """case $* in
   *pytest*) echo "MESSAGE: a direct call took 3 ns"; echo "3 passed, 0 failed, 1 skipped" ;;
   *torch_mlp*) echo "accuracy 0.976" ;;
@@ -62,7 +65,7 @@ class Stubs:
         self.put("tests/gpu/planted_bug", "echo ran")
         self.put("samples/minimal", "echo 1 2 3")
         self.put("samples/digits/digits", 'echo "accuracy 0.976"')
-        self.put("bench/bench_chain", 'echo "GPU, driver for CUDA 13.0, runtime 13.0, cuBLASLt 130100"')
+        self.put("bench/bench_suite", SUITE)
         self.put("bench/bench_user_object", "echo plain 1.77")
         self.put("bin/compute-sanitizer", SANITIZER)
         self.put("bin/python3", PYTHON)
@@ -119,7 +122,8 @@ MATRIX = "tests/gpu/test_gpu_matrix"
 PLAIN = DOCTEST.format(name="x", left_out=0)
 
 test("all passes", nothing, [], 0, ["everything passed"],
-     ["* Result: everything passed", "* Commit: abc", "cuBLASLt 130100", "test_gpu_lifecycle took 3 ns",
+     ["* Result: everything passed", "* Commit: abc",
+      "* Software: GPU, driver for CUDA 13.0, runtime 13.0, cuBLASLt 13.1.0", "test_gpu_lifecycle took 3 ns",
       "| planted bug | `planted_bug racecheck` | - | 1 |", "Run under initcheck: ", "accuracy 0.976"],
      ["Partial", "FAILED"])
 test("a run of some sections says so", nothing, ["--only", "memcheck,digits"], 0, (),
@@ -142,6 +146,8 @@ test("too slow a gradient", put("tests/gpu/test_gpu_gradients", OWN_COUNT.replac
      ["--only", "tests"], 1, (), ["at least 0.80 of the copy: 0.796 **FAILED"])
 test("too inaccurate a sample", put("samples/digits/digits", 'echo "accuracy 0.969"'),
      ["--only", "digits"], 1, (), ["**FAILED: too inaccurate**"])
+test("a comparison that is too slow", put("bench/bench_suite", SUITE + "exit 1"), ["--only", "bench"], 1, (),
+     ["Ratios at most 1.05: **FAILED: exit code 1**"])
 test("the Python module", nothing, ["--only", "python"], 0, (),
      ["3 passed, 0 failed, 1 skipped", "a direct call took 3 ns", "accuracy 0.976", "a table"])
 test("a failed Python test", put("bin/python3", PYTHON.replace("3 passed, 0 failed", "2 passed, 1 failed")),
