@@ -89,8 +89,9 @@ def bench(runner):
     compared = runner.run("bench_suite", comparison, 300)
     word = runner.note("bench_suite", compared.why_not(whole=True), compared.seconds)
     lines = ["## Forward chains against hand-written cuBLASLt, one graph each", "",
-             "Device microseconds per replay, back to back, median of 31 interleaved rounds; `fast` and `same` "
-             f"are the peers of docs/performance.md. Every result is checked. Ratios at most 1.05: {word}", "",
+             "Device microseconds per replay, back to back, median of 31 interleaved rounds; `fast` and "
+             "`same` are the peers of docs/performance.md. Every result is checked. "
+             f"Ratios at most 1.05: {word}", "",
              *fenced(compared.output.splitlines())]
     objects = runner.run("bench_user_object", runner.program("bench/bench_user_object"), 60)
     word = runner.note("bench_user_object", objects.why_not(whole=True), objects.seconds)
