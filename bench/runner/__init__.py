@@ -1,0 +1,1 @@
+"""What bench/run is made of: the suite, the processes it drives, the order of measuring, and the results."""

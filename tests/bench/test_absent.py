@@ -1,0 +1,99 @@
+"""Contestants that are absent, wrong, dead or hanging, in whole runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from runner import contestants
+from runner.contestants import Command
+
+Fakes = Callable[..., dict[str, Command]]
+
+
+def test_an_absent_peer_is_null_with_its_reason(run: Any, fakes: Fakes) -> None:
+    assert run.run(fakes(jax={"absent": "No module named 'jax'"}, torch={"lacks": ["torch_graph"]})) == 0
+    assert run.results()["absent"] == {"jax": "No module named 'jax'"}
+    row = run.row("small/1/forward")
+    assert row["jax_us"] is None and row["absent"]["jax"] == "No module named 'jax'"
+    assert row["torch_graph_us"] is None and row["absent"]["torch_graph"] == "not this row"
+    assert row["torch_eager_us"] == 200
+
+
+def test_a_wrong_peer_has_no_figure_and_fails_the_run(
+    run: Any, fakes: Fakes, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert (
+        run.run(fakes(bench_suite={"wrong": ["cublaslt_same"]}), "--only", "large", "--mode", "forward") == 1
+    )
+    row = run.row("large/4096/forward")
+    assert row["cublaslt_same_us"] is None
+    assert row["absent"]["cublaslt_same"] == "failed: Y[0,3] is 7, expected 8"
+    assert "large 4096 forward: cublaslt_same: failed: Y[0,3]" in capsys.readouterr().out
+
+
+def test_a_row_without_ours_has_no_figures_and_fails_the_run(run: Any, fakes: Fakes) -> None:
+    assert run.run(fakes(bench_suite={"wrong": ["ours"]}), "--only", "large", "--mode", "forward") == 1
+    row = run.row("large/4096/forward")
+    assert row["ours_us"] is None and row["jax_us"] is None and row["ratios"] == {}
+    assert row["absent"]["jax"] == "ours is absent from this row"
+
+
+def test_a_peer_that_dies_is_started_again_for_the_next_row(run: Any, fakes: Fakes) -> None:
+    assert run.run(fakes(torch={"die": '"batch": 64, "mode": "forward"'}), "--mode", "forward") == 0
+    dead = run.row("small/64/forward")
+    assert dead["absent"]["torch_eager"] == "torch ended with exit code 3: something terrible happened"
+    assert dead["torch_eager_us"] is None and dead["jax_us"] == 80
+    assert (
+        run.row("small/1/forward")["torch_eager_us"] == run.row("large/4096/forward")["torch_eager_us"] == 200
+    )
+
+
+def test_a_peer_that_dies_again_and_again_is_given_up(run: Any, fakes: Fakes) -> None:
+    assert run.run(fakes(jax={"die": "prepare"}), "--only", "small") == 0
+    reasons = [row["absent"]["jax"] for row in run.results()["rows"]]
+    assert len(reasons) == 6
+    assert [reason for reason in reasons if "was started again 3 times already" in reason] == reasons[4:]
+
+
+def test_a_peer_that_dies_while_measured_takes_its_samples_along(run: Any, fakes: Fakes) -> None:
+    assert (
+        run.run(fakes(torch={"die": '"contestant": "torch_eager"'}), "--only", "large", "--mode", "forward")
+        == 0
+    )
+    row = run.row("large/4096/forward")
+    assert row["torch_eager_us"] is None and "exit code 3" in row["absent"]["torch_eager"]
+    assert row["ours_us"] == 10 and row["jax_us"] == 80
+
+
+def test_torch_compile_is_ended_when_its_time_is_over(run: Any, fakes: Fakes) -> None:
+    assert (
+        run.run(fakes(torch_compile={"hang": "prepare"}), "--mode", "forward", "--limit-compile", "0.4") == 0
+    )
+    first, second, third = (row["absent"]["torch_compile"] for row in run.results()["rows"])
+    assert first == "torch_compile did not answer prepare within 0.4 s"
+    assert second == third == "the time for torch.compile is used up (--limit-compile)"
+
+
+def test_one_row_may_not_take_all_of_torch_compiles_time(
+    run: Any, fakes: Fakes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(contestants, "COMPILE_S", 0.3)
+    run.run(fakes(torch_compile={"hang": '"batch": 64'}), "--only", "small", "--mode", "forward")
+    assert run.row("small/1/forward")["torch_compile_us"] == 25
+    assert "within 0.3 s" in run.row("small/64/forward")["absent"]["torch_compile"]
+
+
+def test_torch_compile_without_time_is_absent(run: Any, fakes: Fakes) -> None:
+    run.run(fakes(), "--only", "large", "--mode", "forward", "--limit-compile", "0")
+    assert run.results()["absent"] == {"torch_compile": "no time is given to torch.compile (--limit-compile)"}
+
+
+def test_peers_that_are_not_asked_for_are_not_started(run: Any, fakes: Fakes) -> None:
+    commands = fakes()
+    commands["jax"] = Command(["/nowhere"])
+    run.run(commands, "--only", "large", "--peers", "torch_graph,cublaslt_same")
+    row = run.row("large/4096/forward")
+    assert sorted(row["ratios"]) == ["cublaslt_same", "torch_graph"]
+    assert run.results()["absent"]["jax"] == "not asked for"
