@@ -75,7 +75,7 @@ TEST_CASE("equal questions are put to cuBLASLt once, and each task counts its ow
     CHECK(asked_for(call) == 6);
   }
   SUBCASE("other columns") {
-    const Matrix y(kM, 3), b(kK, 3);
+    const Matrix y(kM, 3, 13), b(kK, 3, 12);  // in rows as far apart
     call.B = b.tensor();
     call.Y = y.tensor();
     CHECK(asked_for(call) == 6);
@@ -131,6 +131,9 @@ TEST_CASE("equal questions are put to cuBLASLt once, and each task counts its ow
       call.C = c;
       CHECK(asked_for(call) == 3);
     }
+    const Matrix y(kM, kN, 9);
+    call.Y = y.tensor();
+    CHECK(asked_for(call) == 3);
   }
   SUBCASE("another backend") {
     const auto other = ai::kernels::make_backend(fake_device::api(), &fake_lt::load, 0);

@@ -194,6 +194,9 @@ TEST_CASE("what is no good is passed over, and the task is searched for as usual
   SUBCASE("a variant that is no number") {
     known.name = "lt_fused/1\n";
   }
+  SUBCASE("a variant that is no number of ours") {
+    known.name = "lt_fused/12345";
+  }
   SUBCASE("a name that begins like a family") {
     known.name = "lt_fusedx/1";
   }
