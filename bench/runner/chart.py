@@ -25,17 +25,27 @@ COLOURS = {  # light, dark
 }
 
 
+INK, FAINT, LINE, PAPER = (
+    ("#1b1f24", "#e6edf3"),
+    ("#6a737d", "#9aa4ae"),
+    ("#d8dde3", "#343b44"),
+    ("#fff", "#0d1117"),
+)
+
+
+def _colours(dark: bool) -> str:
+    """Plain rules without variables, which some viewers do not know."""
+    rules = [
+        f"text{{fill:{INK[dark]}}}.value,.axis{{fill:{FAINT[dark]}}}.paper{{fill:{PAPER[dark]}}}",
+        f".grid{{stroke:{LINE[dark]}}}.floor{{stroke:{INK[dark]}}}",
+    ]
+    return "".join(rules + [f".{name}{{fill:{colours[dark]}}}" for name, colours in COLOURS.items()])
+
+
 def _style() -> str:
-    light = ["svg{--ink:#1b1f24;--faint:#6a737d;--line:#d8dde3;--paper:#ffffff}"]
-    dark = ["svg{--ink:#e6edf3;--faint:#9aa4ae;--line:#343b44;--paper:#0d1117}"]
-    for name, (on_light, on_dark) in COLOURS.items():
-        light.append(f".{name}{{fill:{on_light}}}")
-        dark.append(f".{name}{{fill:{on_dark}}}")
     return (
-        "".join(light) + f"@media (prefers-color-scheme:dark){{{''.join(dark)}}}"
-        "text{font-family:system-ui,sans-serif;fill:var(--ink)}.value{font-size:7.5px;fill:var(--faint)}"
-        ".grid{stroke:var(--line);stroke-width:1}.floor{stroke:var(--ink);stroke-width:1.6}"
-        ".paper{fill:var(--paper)}.axis{font-size:9px;fill:var(--faint)}"
+        "text{font-family:system-ui,sans-serif}.value{font-size:7.5px}.axis{font-size:9px}.floor{stroke-width:1.6}"
+        f"{_colours(False)}@media (prefers-color-scheme:dark){{{_colours(True)}}}"
     )
 
 
@@ -100,7 +110,8 @@ def svg(document: Mapping[str, Any]) -> str:
     values += [row["floor_us"] for row in rows.values() if row["floor_us"]]
     scale = _Scale(values or [1.0, 10.0])
     heights = [
-        max([len(_present(rows[(*pair, mode)])) for mode in modes if (*pair, mode) in rows] + [1]) * BAR + GAP
+        max([len(_present(rows[pair + (mode,)])) for mode in modes if pair + (mode,) in rows] + [1]) * BAR
+        + GAP
         for pair in pairs
     ]
     width = max(LABELS + len(modes) * (COLUMN + BETWEEN), 900)
@@ -137,8 +148,8 @@ def svg(document: Mapping[str, Any]) -> str:
             )
         )
         for mode, left in zip(modes, lefts):
-            if (*pair, mode) in rows:
-                marks += _group(rows[(*pair, mode)], left, y, scale)
+            if pair + (mode,) in rows:
+                marks += _group(rows[pair + (mode,)], left, y, scale)
         y += size
     marks.append(
         _text(

@@ -139,6 +139,14 @@ class Pool:
         """Keeps the GPU busy with our own graph. Gone, Refused."""
         self._process("ours").ask({"do": "warm", "seconds": seconds}, 60 + 20 * seconds)
 
+    def sm_mhz(self) -> int | None:
+        """The clock of the GPU's multiprocessors now, by bench_suite; None where it cannot tell."""
+        try:
+            clock = self._process("ours").ask({"do": "clocks"}, 20).get("sm_mhz")
+        except (Gone, Refused):
+            return None
+        return clock if isinstance(clock, int) else None
+
     def release(self) -> None:
         """Frees what the row took in the processes that are still there."""
         for process in self._processes.values():

@@ -141,14 +141,14 @@ class Run:
                 self.pool.warm(self.settings.warm_s)
             except (Gone, Refused) as why:
                 say(f"    warming up failed: {why}")
-            clocks["before"] = machine.sm_mhz()
+            clocks["before"] = self._sm_mhz()
             measured = measure_row(
                 self.pool.measure,
                 [name for name in CONTESTANTS if name in prepared],
                 [name for name in SLOPES if name in prepared],
                 self.settings,
             )
-            clocks["after"] = machine.sm_mhz()
+            clocks["after"] = self._sm_mhz()
         else:  # without ours there is nothing to compare with
             absent.update({name: "ours is absent from this row" for name in prepared})
         self.pool.release()
@@ -167,6 +167,10 @@ class Run:
             if name not in self.pool.absent:
                 say(f"    {name} is absent: {reason}")
         return figures, results.samples_of(row, measured, clocks)
+
+    def _sm_mhz(self) -> int | None:
+        clock = self.pool.sm_mhz()
+        return machine.sm_mhz() if clock is None else clock
 
     def documents(self, order: Sequence[Row], quick: bool) -> tuple[dict[str, Any], dict[str, Any]]:
         """<gpu>.json and <gpu>-samples.json of every row that is there, in suite order."""
@@ -225,6 +229,7 @@ def main(argv: Sequence[str], commands: Mapping[str, Command] | None = None) -> 
         return 2
     files = [
         arguments.suite,
+        BENCH / "runner" / "schedule.py",
         *sorted(BENCH.glob("peers/*.py")),
         *(pathlib.Path(c.arguments[0]) for c in commands.values()),
     ]

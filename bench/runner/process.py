@@ -83,7 +83,7 @@ class Process:
         """The reply to `message`. Gone; Refused."""
         line = self._read_line(message, time.monotonic() + timeout, timeout)
         try:
-            reply = json.loads(line)
+            reply: Any = json.loads(line)
         except ValueError:
             reply = None
         if not isinstance(reply, dict) or not isinstance(reply.get("ok"), bool):
@@ -93,7 +93,7 @@ class Process:
             )
         if not reply["ok"]:
             raise Refused(str(reply.get("error", "it gave no reason")), bool(reply.get("absent")))
-        return reply
+        return dict(reply)
 
     def close(self, timeout: float = 10.0) -> None:
         """Asks it to quit, and kills it and all it started."""

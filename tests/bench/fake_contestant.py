@@ -56,6 +56,8 @@ def reply_to(request: dict[str, Any], options: dict[str, Any]) -> dict[str, Any]
         return {"ok": True, "prepared": prepared}
     if do == "measure":
         return {"ok": True, "us": options.get("us", {}).get(request["contestant"], [10.0, 10.0, 10.0])}
+    if do == "clocks":
+        return {"ok": True, "sm_mhz": options.get("sm_mhz")}
     return {"ok": True}
 
 
