@@ -66,6 +66,45 @@ Result<Choice> take_again(const Task& task, const std::string& preferred) {
   return choice;
 }
 
+Choice take_stored(const LoweredTask& lowered) {
+  const std::vector<Candidate>& candidates = lowered.task.candidates;
+  const auto found = std::find_if(candidates.begin(), candidates.end(),
+                                  [](const Candidate& c) { return c.applicable(); });
+  const auto index = static_cast<std::size_t>(found - candidates.begin());
+  Choice choice = undecided(lowered.task);
+  choice.candidate = static_cast<int>(index);
+  choice.verdicts[index].time_us = lowered.stored->time_us;
+  choice.verdicts[index].checked = true;
+  choice.runner_up = lowered.stored->runner_up;
+  choice.runner_up_us = lowered.stored->runner_up_us;
+  return choice;
+}
+
+std::optional<StoredChoice> to_store(const Task& task, const Choice& choice, double budget_s) {
+  const auto chosen = static_cast<std::size_t>(choice.candidate);
+  const Candidate& candidate = task.candidates[chosen];
+  if (candidate.recipe.empty() || choice.verdicts[chosen].time_us < 0) return std::nullopt;
+  StoredChoice stored;
+  stored.candidate = {candidate.name, candidate.recipe};
+  stored.time_us = choice.verdicts[chosen].time_us;
+  stored.applicable = static_cast<int>(applicable(task));
+  stored.budget_s = choice.is_cut_short ? budget_s : 0;
+  for (std::size_t i = 0; i < choice.verdicts.size(); ++i) {
+    const Verdict& verdict = choice.verdicts[i];
+    stored.timed += verdict.timed ? 1 : 0;
+    if (i == chosen || !verdict.checked || verdict.time_us < 0) continue;
+    if (!stored.runner_up.empty() && stored.runner_up_us <= verdict.time_us) continue;
+    stored.runner_up = task.candidates[i].name;
+    stored.runner_up_us = verdict.time_us;
+  }
+  return stored;
+}
+
+std::size_t applicable(const Task& task) noexcept {
+  return static_cast<std::size_t>(std::count_if(task.candidates.begin(), task.candidates.end(),
+                                                [](const Candidate& c) { return c.applicable(); }));
+}
+
 Status prepare(const Candidate& candidate) {
   for (const std::shared_ptr<Step>& step : candidate.steps) AI_RETURN_IF_ERROR(prepare(*step));
   return {};

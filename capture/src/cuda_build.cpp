@@ -63,9 +63,11 @@ Result<CudaParts> build(const cuda::Api& api, Blueprint& blueprint) {
   return parts;
 }
 
-Result<Executable> make_cuda_executable(const cuda::Api& api, Blueprint blueprint) {
+Result<Executable> make_cuda_executable(const cuda::Api& api, Blueprint blueprint,
+                                        const TuningReport& tuning) {
   Result<CudaParts> parts = build(api, blueprint);
   if (!parts) return parts.status();
+  parts->info.tuning = tuning;
   return Executable(std::make_unique<CudaExecutable>(
       api, std::move(blueprint), std::move(parts->captured), std::move(parts->info)));
 }

@@ -1,12 +1,15 @@
 #include "capture/cuda_capture.hpp"
 
 #include <memory>
+#include <string>
 #include <utility>
 
 #include "capture/blueprint.hpp"
 #include "capture/copy_step.hpp"
 #include "capture/cuda_executable.hpp"
 #include "capture/reclaim.hpp"
+#include "capture/recollection.hpp"
+#include "capture/selection.hpp"
 #include "cuda/device_info.hpp"
 #include "cuda/error.hpp"
 #include "cuda/guards.hpp"
@@ -22,10 +25,16 @@ class BorrowedBackend final : public Backend {
                                       const Recall& recall) override {
     return backend_.lower(run, recall);
   }
+  Result<std::string> libraries() override { return backend_.libraries(); }
 
  private:
   Backend& backend_;
 };
+
+std::string tuning_file(const CaptureOptions& options, const TunerSettings& tuner) {
+  if (options.tuning == Tuning::Off || !tuner.measure) return {};
+  return options.tuning_cache ? *options.tuning_cache : tuning_cache_path();
+}
 
 }  // namespace
 
@@ -35,8 +44,9 @@ Status cuda_available(const cuda::Api& api) {
 
 TunerSettings tuner_settings(const CaptureOptions& options) {
   TunerSettings settings;
-  settings.measure = options.tuning == Tuning::Measure;
+  settings.measure = options.tuning != Tuning::Off;
   settings.budget_s = options.tuning_budget_s;
+  settings.on_progress = options.on_tuning_progress;
   return settings;
 }
 
@@ -54,14 +64,15 @@ Result<Executable> capture_with(const cuda::Api& api, const BackendMaker& make_b
   Workshop workshop{Target::CUDA, make_backend,
                     [&api](const CopyStep& copy) { return make_cuda_copy(api, copy); }};
   const std::unique_ptr<Backend> backend = make_backend();
-  Result<std::vector<LoweredTask>> tasks =
-      lower(program, *backend, workshop.target, workshop.make_copy);
-  if (!tasks) return tasks.status();
-  Result<std::vector<Choice>> choices = choose(api, device, *tasks, temporaries_of(program), tuner);
-  if (!choices) return choices.status();
-  Blueprint blueprint = draw(program, std::move(workshop), *tasks, *choices);
+  Recollection file(api, device, *backend, tuning_file(options, tuner), tuner.budget_s,
+                    options.on_tuning_warning);
+  Result<Selection> selection =
+      select(api, program, *backend, workshop.make_copy, file, options.tuning, tuner);
+  if (!selection) return selection.status();
+  Blueprint blueprint = draw(program, std::move(workshop), selection->tasks, selection->choices);
   blueprint.retries = options.capture_retries;
-  Result<Executable> executable = make_cuda_executable(api, std::move(blueprint));
+  Result<Executable> executable =
+      make_cuda_executable(api, std::move(blueprint), selection->report);
   if (!executable) reclaim(api);
   return executable;
 }

@@ -99,6 +99,7 @@ Status CudaExecutable::replace(const Moves& moves) {
       blueprint_ = std::move(*next);
       parts->captured.retained().held = std::move(captured_.retained().held);
       std::swap(captured_, parts->captured);
+      parts->info.tuning = info_.tuning;
       std::swap(info_, parts->info);
       parts->captured.exec.reset();
     } else {
@@ -188,7 +189,7 @@ Result<Executable> CudaExecutable::clone(std::span<const Rebinding> moves) const
   AI_RETURN_IF_ERROR(resolved.status());
   Result<Blueprint> next = rebuilt(blueprint_, *resolved, true);
   AI_RETURN_IF_ERROR(next.status());
-  Result<Executable> made = make_cuda_executable(api_, std::move(*next));
+  Result<Executable> made = make_cuda_executable(api_, std::move(*next), {});
   if (!made) reclaim(api_);
   return made;
 }

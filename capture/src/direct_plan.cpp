@@ -7,6 +7,7 @@
 #include "ai/program.hpp"
 #include "capture/choice.hpp"
 #include "capture/lowering.hpp"
+#include "capture/recollection.hpp"
 #include "capture/tuner.hpp"
 
 namespace ai::detail {
@@ -34,19 +35,29 @@ bool needs_scratch(const Candidate& candidate) noexcept {
   return false;
 }
 
-/// The steps that capture would choose with Tuning::Off.
+/// The steps that capture would choose without measuring.
 Result<std::vector<std::shared_ptr<Step>>> chosen(const cuda::Api& api, int device,
-                                                  std::vector<Task> tasks) {
-  std::vector<LoweredTask> lowered;
-  for (Task& task : tasks) {
-    std::string problem = std::to_string(lowered.size());  // each is one of its own
-    lowered.push_back({.task = std::move(task), .problem = std::move(problem)});
-  }
+                                                  const std::vector<LoweredTask>& lowered) {
   TunerSettings settings;
   settings.measure = false;
   const Result<std::vector<Choice>> choices = choose(api, device, lowered, {}, settings);
   AI_RETURN_IF_ERROR(choices.status());
   return chosen_steps(lowered, *choices);
+}
+
+/// Leaves the candidates that need no scratch. False where one of the tasks cannot do without.
+bool drop_scratch(std::vector<LoweredTask>& lowered) {
+  bool possible = true;
+  for (LoweredTask& each : lowered) {
+    std::vector<Candidate>& candidates = each.task.candidates;
+    std::erase_if(candidates, needs_scratch);
+    // What the others are checked against has to stay; a recalled one was checked when it was
+    // measured.
+    possible = possible && (each.stored ? applicable(each.task) > 0
+                                        : !candidates.empty() && candidates.back().applicable() &&
+                                              candidates.back().trusted);
+  }
+  return possible;
 }
 
 }  // namespace
@@ -92,17 +103,24 @@ Result<std::shared_ptr<DirectPlan>> DirectPlan::make(const cuda::Api& api, const
   made->in_place_ = call.in_place();
   made->touched_ = touched;
 
-  Result<std::vector<Task>> tasks = made->lower(backend);
+  const Result<std::vector<LoweredTask>> tasks = made->lower(api, backend, true);
   AI_RETURN_IF_ERROR(tasks.status());
-  Result<std::vector<std::shared_ptr<Step>>> steps =
-      chosen(api, call.device(), std::move(tasks).value());
+  Result<std::vector<std::shared_ptr<Step>>> steps = chosen(api, call.device(), *tasks);
   AI_RETURN_IF_ERROR(steps.status());
   made->eager_ = made->road(std::move(steps).value());
   return made;
 }
 
-Result<std::vector<Task>> DirectPlan::lower(Backend& backend) const {
-  return backend.lower({&prototype_, 1});
+Result<std::vector<LoweredTask>> DirectPlan::lower(const cuda::Api& api, Backend& backend,
+                                                   bool recalls) const {
+  Recollection file(api, prototype_.device_index(), backend,
+                    recalls ? tuning_cache_path() : std::string(), 0.0, {});
+  KnownChoices known;
+  if (!file.path().empty()) {
+    known = [&](const std::string& problem) { return file.find(problem); };
+  }
+  Status refused;  // others are chosen as if nothing were known
+  return lower_known(prototype_, 0, backend, Target::CUDA, {}, known, refused);
 }
 
 DirectRoad DirectPlan::road(std::vector<std::shared_ptr<Step>> steps) const {
@@ -130,23 +148,18 @@ Result<const DirectRoad*> DirectPlan::captured(const cuda::Api& api, BackendMake
   if (eager_.scratch.bytes == 0) return &eager_;
   const std::scoped_lock lock(mutex_);
   if (captured_) return &*captured_;
-  Result<std::vector<Task>> tasks = lower(*make_backend(prototype_.device_index()));
-  AI_RETURN_IF_ERROR(tasks.status());
-  bool possible = true;
-  for (Task& task : *tasks) {
-    std::erase_if(task.candidates, needs_scratch);
-    // What the others are checked against has to stay.
-    possible = possible && !task.candidates.empty() && task.candidates.back().applicable() &&
-               task.candidates.back().trusted;
-  }
-  if (!possible) {
-    captured_ = eager_;
+  const std::unique_ptr<Backend> backend = make_backend(prototype_.device_index());
+  for (const bool recalls : {true, false}) {
+    Result<std::vector<LoweredTask>> tasks = lower(api, *backend, recalls);
+    AI_RETURN_IF_ERROR(tasks.status());
+    if (!drop_scratch(*tasks)) continue;
+    Result<std::vector<std::shared_ptr<Step>>> steps =
+        chosen(api, prototype_.device_index(), *tasks);
+    AI_RETURN_IF_ERROR(steps.status());
+    captured_ = road(std::move(steps).value());
     return &*captured_;
   }
-  Result<std::vector<std::shared_ptr<Step>>> steps =
-      chosen(api, prototype_.device_index(), std::move(tasks).value());
-  AI_RETURN_IF_ERROR(steps.status());
-  captured_ = road(std::move(steps).value());
+  captured_ = eager_;
   return &*captured_;
 }
 

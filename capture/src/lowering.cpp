@@ -1,12 +1,14 @@
 #include "capture/lowering.hpp"
 
 #include <algorithm>
-#include <bit>
-#include <cstdint>
 #include <functional>
 #include <iterator>
+#include <map>
 #include <memory>
 #include <utility>
+
+#include "capture/choice.hpp"
+#include "capture/problem_key.hpp"
 
 namespace ai::detail {
 namespace {
@@ -67,74 +69,46 @@ Result<LoweredTask> lower_copy(const Program::Item& item, const CopyMaker& make_
   return lowered;
 }
 
-/// Builds the text that equal problems have in common.
-class ProblemKey {
- public:
-  explicit ProblemKey(const GemmPlan& plan) {
-    const GemmAttrs& attrs = plan.attrs();
-    number(static_cast<std::int64_t>(plan.direction()));
-    number(plan.m());
-    number(plan.n());
-    number(plan.k());
-    number(static_cast<std::int64_t>(plan.bias_kind()));
-    number((attrs.trans_a ? 1 : 0) + (attrs.trans_b ? 2 : 0));
-    number(static_cast<std::int64_t>(attrs.act));
-    number(static_cast<std::int64_t>(attrs.precision));
-    for (const float value : {attrs.leaky_slope, attrs.alpha, attrs.beta}) {
-      number(std::bit_cast<std::int32_t>(value));
-    }
-    if (plan.direction() == GemmPlan::Direction::Backward) {
-      const GemmBackward& call = plan.backward();
-      for (const auto* gradient : {&call.gA, &call.gB, &call.gC, &call.gBias}) {
-        number(gradient->has_value() ? 1 + static_cast<std::int64_t>((*gradient)->mode) : 0);
-      }
-    }
-  }
+/// Of a task that was recalled, that there is something to recall it by.
+bool was_recalled(const Task& task, const std::optional<StoredChoice>& given) noexcept {
+  return task.recalled && given &&
+         std::any_of(task.candidates.begin(), task.candidates.end(),
+                     [](const Candidate& candidate) { return candidate.applicable(); });
+}
 
-  /// Where operands begin matters to kernels only by alignment and by which of them share memory.
-  void operand(const NamedTensor& named) {
-    const Tensor& tensor = named.tensor;
-    text_ += named.name + ":";
-    for (int i = 0; i < tensor.desc.shape.rank(); ++i) {
-      number(tensor.desc.shape[i]);
-      number(tensor.desc.stride[i]);
-    }
-    number(static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(tensor.data) % 256));
-    std::int64_t first = 0;
-    for (const void* data : seen_) {
-      if (data == tensor.data) break;
-      ++first;
-    }
-    number(first);
-    seen_.push_back(tensor.data);
-  }
-
-  void number(std::int64_t value) { text_ += std::to_string(value) + ","; }
-  [[nodiscard]] const std::string& text() const noexcept { return text_; }
-
- private:
-  std::string text_;
-  std::vector<const void*> seen_;
-};
-
-Status lower_plan(const Program::Item& item, Backend& backend, std::vector<LoweredTask>& all) {
+Status lower_plan(const Program::Item& item, Backend& backend, const KnownChoices& known,
+                  std::vector<LoweredTask>& all) {
   const auto& plan = std::get<GemmPlan>(item);
-  Result<std::vector<Task>> tasks = backend.lower({&plan, 1});
+  const std::string problem = problem_key(plan);
+  std::map<std::size_t, StoredChoice> given;
+  Recall recall;
+  if (known) {
+    recall = [&](std::size_t task) -> const RecalledCandidate* {
+      const StoredChoice* const choice = known(task_key(problem, task));
+      if (choice == nullptr) return nullptr;
+      return &given.insert_or_assign(task, *choice).first->second.candidate;
+    };
+  }
+  Result<std::vector<Task>> tasks = backend.lower({&plan, 1}, recall);
   if (!tasks) {
     return {tasks.status().code(), name_of(item) + ": " + tasks.status().message()};
   }
-  ProblemKey key(plan);
-  for (const NamedTensor& operand : operands_of(item)) key.operand(operand);
   for (std::size_t i = 0; i < tasks->size(); ++i) {
-    Task& task = (*tasks)[i];
-    if (task.candidates.empty() || !task.candidates.back().applicable()) {
-      return {StatusCode::Unsupported,
-              task.name + ": the backend has no way to do it" +
-                  (task.candidates.empty() ? std::string() : ": " + task.candidates.back().reason)};
-    }
     LoweredTask lowered;
-    lowered.task = std::move(task);
-    lowered.problem = key.text() + "#" + std::to_string(i);
+    lowered.task = std::move((*tasks)[i]);
+    lowered.problem = task_key(problem, i);
+    if (const auto found = given.find(i); found != given.end()) lowered.stored = found->second;
+    const Task& task = lowered.task;
+    if (!was_recalled(task, lowered.stored)) {
+      lowered.is_refused = lowered.stored.has_value();
+      lowered.stored.reset();
+      if (task.candidates.empty() || !task.candidates.back().applicable()) {
+        return {
+            StatusCode::Unsupported,
+            task.name + ": the backend has no way to do it" +
+                (task.candidates.empty() ? std::string() : ": " + task.candidates.back().reason)};
+      }
+    }
     all.push_back(std::move(lowered));
   }
   return {};
@@ -144,10 +118,10 @@ Status lower_plan(const Program::Item& item, Backend& backend, std::vector<Lower
 
 Result<std::vector<LoweredTask>> lower_item(const Program::Item& item, std::size_t index,
                                             Backend& backend, Target target,
-                                            const CopyMaker& make_copy) {
+                                            const CopyMaker& make_copy, const KnownChoices& known) {
   std::vector<LoweredTask> tasks;
   if (std::holds_alternative<GemmPlan>(item)) {
-    AI_RETURN_IF_ERROR(lower_plan(item, backend, tasks));
+    AI_RETURN_IF_ERROR(lower_plan(item, backend, known, tasks));
   } else {
     const auto* user = std::get_if<UserStep>(&item);
     Result<LoweredTask> lowered =
@@ -156,6 +130,41 @@ Result<std::vector<LoweredTask>> lower_item(const Program::Item& item, std::size
     tasks.push_back(std::move(*lowered));
   }
   for (LoweredTask& task : tasks) task.item = index;
+  return tasks;
+}
+
+Result<std::vector<LoweredTask>> lower_known(const Program::Item& item, std::size_t index,
+                                             Backend& backend, Target target,
+                                             const CopyMaker& make_copy, const KnownChoices& known,
+                                             Status& refused) {
+  bool was_given = false;
+  KnownChoices noting;
+  if (known) {
+    noting = [&](const std::string& problem) {
+      const StoredChoice* const choice = known(problem);
+      was_given = was_given || choice != nullptr;
+      return choice;
+    };
+  }
+  Result<std::vector<LoweredTask>> tasks =
+      lower_item(item, index, backend, target, make_copy, noting);
+  if (!was_given) return tasks;
+  Status failure = tasks.status();
+  std::size_t queries = 0;
+  for (std::size_t i = 0; tasks && i < tasks->size(); ++i) {
+    const LoweredTask& lowered = (*tasks)[i];
+    queries += lowered.task.queries;
+    if (lowered.is_refused) {
+      refused = {StatusCode::Unsupported, lowered.task.name + ": the backend cannot make it"};
+    } else if (lowered.stored && failure.ok()) {
+      const auto chosen = static_cast<std::size_t>(take_stored(lowered).candidate);
+      failure = prepare(lowered.task.candidates[chosen]);
+    }
+  }
+  if (failure.ok()) return tasks;
+  refused = std::move(failure);
+  tasks = lower_item(item, index, backend, target, make_copy);
+  if (tasks) tasks->front().task.queries += queries;
   return tasks;
 }
 

@@ -37,6 +37,7 @@ void explain(const Task& task, const Choice& choice, std::string& text) {
   text += "\n";
   std::size_t width = 0;
   for (const Candidate& candidate : task.candidates) width = std::max(width, candidate.name.size());
+  width = std::max(width, choice.runner_up.size());
   for (const std::size_t i : reading_order(choice)) {
     const Verdict& verdict = choice.verdicts[i];
     const bool chosen = static_cast<int>(i) == choice.candidate;
@@ -45,6 +46,9 @@ void explain(const Task& task, const Choice& choice, std::string& text) {
     if (verdict.time_us >= 0) line += "  " + microseconds(verdict.time_us);
     if (!verdict.remark.empty()) line += "  " + verdict.remark;
     text += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
+    if (!chosen || choice.runner_up.empty()) continue;
+    text += "    " + padded(choice.runner_up, width) + "  " + microseconds(choice.runner_up_us) +
+            "  the runner-up\n";
   }
 }
 

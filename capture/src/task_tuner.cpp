@@ -2,14 +2,27 @@
 
 #include <algorithm>
 #include <limits>
-
-#include "cuda/error.hpp"
+#include <utility>
 
 namespace ai::detail {
 namespace {
 
 constexpr std::size_t kFinalists = 3;
-constexpr char kNotMeasured[] = "not measured: the tuning budget of the program ran out";
+// At first sight a candidate is timed to within a few per cent, so the best is surely among so many
+// and within so much of the quickest.
+constexpr std::size_t kPromising = 16;
+constexpr double kHopeless = 1.5;
+// What launches outside a graph may add to a time.
+constexpr double kLaunchesUs = 50;
+// A check takes three runs of the fallback and three of the candidate, each with its transfers. So
+// many times the first of these is kept for it, if that leaves enough of the time there is.
+constexpr double kRunsOfCheck = 6.5;
+constexpr double kMostForCheck = 0.6;
+// Of the rest, what looking at all candidates may take; timing the promising ones gets what is
+// left.
+constexpr double kLooking = 0.75;
+
+constexpr char kRanOut[] = "the tuning budget of the program ran out";
 
 double median(std::vector<double> times) {
   const auto middle = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);
@@ -25,181 +38,206 @@ TaskTuner::TaskTuner(TuningBench& bench, const Task& task, Trial* trial, std::st
       trial_(trial),
       why_not_(std::move(why)),
       choice_(undecided(task)),
-      fit_(task.candidates.size(), false),
-      compared_(task.candidates.size(), 0) {}
+      examiner_(bench.api, bench.stream, task, trial, choice_) {}
 
-void TaskTuner::measure(double deadline) {
+void TaskTuner::measure(double deadline, const Progress& progress) {
   if (trial_ == nullptr) {
     choice_.note = "nothing was measured: " + why_not_;
     return;
   }
-  for (std::size_t i = 0; i < task_.candidates.size(); ++i) {
-    if (!task_.candidates[i].applicable()) continue;
-    const Fitness fitness = out_of(deadline) ? Fitness::OutOfTime : examine(i, deadline);
-    if (fitness == Fitness::Unfit) continue;
-    if (fitness == Fitness::OutOfTime || out_of(deadline)) {
-      choice_.verdicts[i].remark = kNotMeasured;
-      continue;
-    }
-    Status status = time(i, deadline);
-    if (!status.ok()) drop(i, std::move(status));
-  }
+  const double begin = bench_.now();
+  const double most = kMostForCheck * (deadline - begin);
+  look_at_fallback(deadline, progress);
+  const double looked = bench_.now();
+  if (!out_of(deadline)) examiner_.begin_reference();
+  const double now = bench_.now();
+  const double timed = deadline - std::min(kRunsOfCheck * (now - looked), most);
+  look_at_others(now + kLooking * (timed - now), progress);
+  time_well(timed);
+  check(deadline);
   final_round(deadline);
-  measured_.clear();
+  promising_.clear();
 }
 
-/// Whether the candidate may be taken: it can be prepared and does what the fallback does, with
-/// each kind of data. What has been found out by the deadline is kept for the next call.
-TaskTuner::Fitness TaskTuner::examine(std::size_t candidate, double deadline) {
-  if (choice_.verdicts[candidate].dropped) return Fitness::Unfit;
-  if (fit_[candidate]) return Fitness::Fit;
-  Status status = prepare(task_.candidates[candidate]);
-  const bool is_fallback = candidate + 1 == task_.candidates.size();
-  std::size_t& kind = compared_[candidate];
-  while (status.ok() && !is_fallback && kind < std::size(kTrialData)) {
-    if (fallback_failed_) return pass_unchecked(candidate);
-    if (out_of(deadline)) return Fitness::OutOfTime;
-    if (kind == reference_.size()) {
-      extend_reference();
-    } else if (status = compare(candidate, kind); status.ok()) {
-      kind += 1;
-    }
-  }
-  if (!status.ok()) {
-    drop(candidate, std::move(status));
-    return Fitness::Unfit;
-  }
-  fit_[candidate] = true;
-  return Fitness::Fit;
+/// First, so that there is something that may be taken where time runs out.
+void TaskTuner::look_at_fallback(double end, const Progress& progress) {
+  const std::size_t last = task_.candidates.size() - 1;
+  const Status filled = out_of(end) ? Status() : trial_->fill(TrialData::Plain);
+  if (filled.ok()) return try_one(last, end, progress);
+  examiner_.drop(last, filled);
 }
 
-/// What becomes of a candidate that there is nothing to compare with.
-TaskTuner::Fitness TaskTuner::pass_unchecked(std::size_t candidate) {
-  Verdict& verdict = choice_.verdicts[candidate];
-  if (task_.candidates[candidate].trusted) {
-    verdict.remark = "not checked: the fallback failed";
-    fit_[candidate] = true;
-    return Fitness::Fit;
+void TaskTuner::look_at_others(double end, const Progress& progress) {
+  for (std::size_t i = 0; i + 1 < task_.candidates.size(); ++i) {
+    if (task_.candidates[i].applicable()) try_one(i, end, progress);
   }
-  verdict.remark = "not taken: it could not be checked, the fallback failed";
-  verdict.dropped = true;
-  return Fitness::Unfit;
 }
 
-Status TaskTuner::compare(std::size_t candidate, std::size_t kind) {
-  Result<TrialOutputs> got = trial_->run(task_.candidates[candidate], kTrialData[kind]);
-  if (!got) return got.status();
-  std::string difference = trial_->difference(reference_[kind], *got);
-  if (difference.empty()) return {};
-  return {StatusCode::Invalid, "its results are wrong: " + std::move(difference)};
+void TaskTuner::try_one(std::size_t candidate, double end, const Progress& progress) {
+  if (out_of(end)) return cut_short(candidate, std::string("not measured: ") + kRanOut);
+  if (progress) progress(tried_);
+  tried_ += 1;
+  if (!examiner_.prepare(candidate)) return;
+  Status status = look_at(candidate, end);
+  if (!status.ok()) examiner_.drop(candidate, std::move(status));
+  shorten_list();
 }
 
-/// By what the fallback makes of the next kind of data. It is dropped where it fails.
-void TaskTuner::extend_reference() {
-  const Candidate& fallback = task_.candidates.back();
-  Status status = prepare(fallback);
-  if (status.ok()) {
-    Result<TrialOutputs> made = trial_->run(fallback, kTrialData[reference_.size()]);
-    if (made) return reference_.push_back(std::move(*made));
-    status = made.status();
-  }
-  fallback_failed_ = true;
-  drop(task_.candidates.size() - 1, std::move(status));
-}
-
-Status TaskTuner::time(std::size_t candidate, double deadline) {
-  AI_RETURN_IF_ERROR(trial_->fill(TrialData::Plain));
-  Result<TimedChain> chain =
-      bench_.stopwatch.chain(task_.candidates[candidate].steps, trial_->addresses());
-  if (!chain) return chain.status();
-  const double warm_end = bench_.now() + bench_.warm_s - chain->rough_us * 1e-6;
-  AI_RETURN_IF_ERROR(bench_.stopwatch.warm(*chain, std::min(warm_end, deadline), bench_.now));
-  bench_.warm_s = 0;
-  const auto wanted = static_cast<std::size_t>(chain->effort.repetitions);
-  std::vector<double> times;
-  while (times.size() < wanted && !out_of(deadline)) {
-    Result<double> time = bench_.stopwatch.time(*chain);
-    if (!time) return time.status();
-    times.push_back(*time);
-  }
-  Verdict& verdict = choice_.verdicts[candidate];
-  if (times.empty() && chain->effort.copies > 1) {
-    verdict.remark = kNotMeasured;
+/// Times it roughly, and keeps its chain if that looks promising.
+Status TaskTuner::look_at(std::size_t candidate, double end) {
+  const std::vector<std::shared_ptr<Step>>& steps = task_.candidates[candidate].steps;
+  const Result<double> rough = bench_.stopwatch.rough(steps, trial_->addresses());
+  AI_RETURN_IF_ERROR(rough.status());
+  Verdict& mine = verdict(candidate);
+  mine.time_us = *rough;
+  mine.timed = true;
+  mine.checked = examiner_.is_fallback(candidate);
+  const double best = promising_.empty() ? std::numeric_limits<double>::infinity()
+                                         : verdict(promising_.front().candidate).time_us;
+  if (*rough > kHopeless * best + kLaunchesUs) {
+    mine.remark = "at first; not timed further";
     return {};
   }
-  if (times.size() < wanted) {
-    if (!verdict.remark.empty()) verdict.remark += "; ";
-    verdict.remark += "timed " + std::to_string(std::max<std::size_t>(times.size(), 1)) + " of " +
-                      std::to_string(wanted) + " times: the tuning budget of the program ran out";
+  Result<TimedChain> chain = bench_.stopwatch.chain(steps, trial_->addresses(), *rough);
+  AI_RETURN_IF_ERROR(chain.status());
+  if (bench_.warm_s > 0) {
+    const double warm_end = bench_.now() + std::exchange(bench_.warm_s, 0) - *rough * 1e-6;
+    AI_RETURN_IF_ERROR(bench_.stopwatch.warm(*chain, std::min(warm_end, end), bench_.now));
+    if (chain->effort.copies > 1 && !out_of(end)) {
+      const Result<double> warm = bench_.stopwatch.time(*chain);
+      AI_RETURN_IF_ERROR(warm.status());
+      chain->first_us = *warm;
+    }
   }
-  verdict.time_us = times.empty() ? chain->rough_us : median(std::move(times));
-  measured_.push_back({candidate, std::move(*chain)});
+  mine.time_us = chain->first_us;
+  const auto slower = [&](const Timed& other) {
+    return verdict(other.candidate).time_us > mine.time_us;
+  };
+  const auto place = std::find_if(promising_.begin(), promising_.end(), slower);
+  promising_.insert(place, Timed{candidate, std::move(*chain)});
   return {};
 }
 
+/// The slowest go while there are too many or they are too slow.
+void TaskTuner::shorten_list() {
+  while (promising_.size() > 1) {
+    const double best = verdict(promising_.front().candidate).time_us;
+    Verdict& last = verdict(promising_.back().candidate);
+    if (promising_.size() <= kPromising && last.time_us <= kHopeless * best) return;
+    last.remark = "at first; not timed further";
+    promising_.pop_back();
+  }
+}
+
+void TaskTuner::time_well(double end) {
+  for (const Timed& timed : promising_) {
+    Status status = time(timed, end);
+    if (!status.ok()) examiner_.drop(timed.candidate, std::move(status));
+  }
+  std::erase_if(promising_, [&](const Timed& timed) { return verdict(timed.candidate).dropped; });
+}
+
+Status TaskTuner::time(const Timed& timed, double end) {
+  const Effort& effort = timed.chain.effort;
+  const auto wanted = static_cast<std::size_t>(effort.repetitions);
+  std::vector<double> times;
+  if (effort.replays == 1) times.push_back(timed.chain.first_us);  // of long work: as good as any
+  while (times.size() < wanted && !out_of(end)) {
+    const Result<double> time = bench_.stopwatch.time(timed.chain);
+    AI_RETURN_IF_ERROR(time.status());
+    times.push_back(*time);
+  }
+  if (times.size() < wanted) {
+    cut_short(timed.candidate, "timed " + std::to_string(std::max<std::size_t>(times.size(), 1)) +
+                                   " of " + std::to_string(wanted) + " times: " + kRanOut);
+  }
+  if (!times.empty()) verdict(timed.candidate).time_us = median(std::move(times));
+  return {};
+}
+
+/// The quickest, until there are enough for a final round or, beyond those that were timed well,
+/// one that is right.
+void TaskTuner::check(double end) {
+  std::vector<std::size_t> order;
+  for (std::size_t i = 0; i < choice_.verdicts.size(); ++i) {
+    if (verdict(i).time_us >= 0) order.push_back(i);
+  }
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    return verdict(a).time_us < verdict(b).time_us;
+  });
+  std::size_t right = 0;
+  for (const std::size_t i : order) {
+    const bool is_promising = std::any_of(promising_.begin(), promising_.end(),
+                                          [&](const Timed& timed) { return timed.candidate == i; });
+    if (right == kFinalists || (right > 0 && !is_promising)) break;
+    const Examiner::Fitness fitness = examiner_.examine(i, [&] { return out_of(end); });
+    if (fitness == Examiner::Fitness::Fit) right += 1;
+    if (fitness == Examiner::Fitness::OutOfTime) {
+      cut_short(i, std::string("not checked: ") + kRanOut);
+    }
+  }
+}
+
 /// The best few once more, in turns, so that a drifting clock favours none.
-void TaskTuner::final_round(double deadline) {
-  const auto time_of = [&](const Measured& m) { return choice_.verdicts[m.candidate].time_us; };
-  std::stable_sort(measured_.begin(), measured_.end(),
-                   [&](const Measured& a, const Measured& b) { return time_of(a) < time_of(b); });
-  const std::size_t count = std::min(measured_.size(), kFinalists);
-  if (count < 2) return;
+void TaskTuner::final_round(double end) {
+  std::erase_if(promising_, [&](const Timed& timed) { return !verdict(timed.candidate).checked; });
+  std::stable_sort(promising_.begin(), promising_.end(), [&](const Timed& a, const Timed& b) {
+    return verdict(a.candidate).time_us < verdict(b.candidate).time_us;
+  });
+  const std::size_t count = std::min(promising_.size(), kFinalists);
+  if (count < 2 || out_of(end)) return;
+  if (const Status filled = trial_->fill(TrialData::Plain); !filled.ok()) {
+    (void)bench_.api.stream_synchronize(bench_.stream);
+    (void)bench_.api.get_last_error();
+    choice_.note = "the best were not compared once more: " + filled.to_string();
+    return;
+  }
   std::vector<std::vector<double>> times(count);
-  for (int round = 0; round < measured_.front().chain.effort.final_repetitions; ++round) {
+  for (int round = 0; round < promising_.front().chain.effort.final_repetitions; ++round) {
     std::vector<double> turn;
-    while (turn.size() < count && !out_of(deadline)) {
-      const Measured& next = measured_[turn.size()];
+    while (turn.size() < count && !out_of(end)) {
+      const Timed& next = promising_[turn.size()];
       Result<double> time = bench_.stopwatch.time(next.chain);
-      if (!time) return drop(next.candidate, time.status());
+      if (!time) return examiner_.drop(next.candidate, time.status());
       turn.push_back(*time);
     }
     if (turn.size() < count) break;
     for (std::size_t i = 0; i < count; ++i) times[i].push_back(turn[i]);
   }
   for (std::size_t i = 0; i < count && !times[i].empty(); ++i) {
-    choice_.verdicts[measured_[i].candidate].time_us = median(times[i]);
+    verdict(promising_[i].candidate).time_us = median(times[i]);
   }
 }
 
-void TaskTuner::drop(std::size_t candidate, Status status) {
-  // Nothing of it may still run on scratch that the next candidate, or nobody, will own.
-  (void)bench_.api.stream_synchronize(bench_.stream);
-  (void)bench_.api.get_last_error();
-  Verdict& verdict = choice_.verdicts[candidate];
-  verdict.dropped = true;
-  verdict.time_us = -1;
-  verdict.remark = "dropped: " + status.to_string();
-  failure_ = std::move(status);
+void TaskTuner::cut_short(std::size_t candidate, const std::string& remark) {
+  choice_.is_cut_short = true;
+  std::string& mine = verdict(candidate).remark;
+  if (!mine.empty()) mine += "; ";
+  mine += remark;
 }
 
 Result<Choice> TaskTuner::decide() {
   int best = -1;
   for (std::size_t i = 0; i < choice_.verdicts.size(); ++i) {
-    const double time = choice_.verdicts[i].time_us;
-    if (time < 0) continue;
-    if (best < 0 || time < choice_.verdicts[static_cast<std::size_t>(best)].time_us) {
+    const Verdict& mine = choice_.verdicts[i];
+    if (!mine.checked || mine.time_us < 0) continue;
+    if (best < 0 || mine.time_us < choice_.verdicts[static_cast<std::size_t>(best)].time_us) {
       best = static_cast<int>(i);
     }
   }
   for (std::size_t i = 0; best < 0 && i < choice_.verdicts.size(); ++i) {
     const Candidate& candidate = task_.candidates[i];
-    if (!candidate.applicable() || choice_.verdicts[i].dropped) continue;
+    if (!candidate.applicable() || verdict(i).dropped) continue;
     if (!candidate.trusted && trial_ == nullptr) {
-      choice_.verdicts[i].remark = "not taken: it could not be checked, " + why_not_;
+      verdict(i).remark = "not taken: it could not be checked, " + why_not_;
       continue;
     }
-    if (candidate.trusted) {
-      Status status = prepare(candidate);
-      if (!status.ok()) {
-        drop(i, std::move(status));
-        continue;
-      }
-    } else if (examine(i, std::numeric_limits<double>::infinity()) != Fitness::Fit) {
-      continue;
-    }
-    best = static_cast<int>(i);
+    const bool is_good = candidate.trusted
+                             ? examiner_.prepare(i)
+                             : examiner_.examine(i, [] { return false; }) == Examiner::Fitness::Fit;
+    if (is_good) best = static_cast<int>(i);
   }
-  if (best < 0) return failure_;
+  if (best < 0) return examiner_.failure();
   choice_.candidate = best;
   return choice_;
 }

@@ -13,17 +13,6 @@
 namespace ai::detail {
 namespace {
 
-double steady_seconds() {
-  const auto now = std::chrono::steady_clock::now().time_since_epoch();
-  return std::chrono::duration<double>(now).count();
-}
-
-std::size_t applicable(const Task& task) {
-  return static_cast<std::size_t>(
-      std::count_if(task.candidates.begin(), task.candidates.end(),
-                    [](const Candidate& candidate) { return candidate.applicable(); }));
-}
-
 /// Whether the first applicable candidate needs a check before it may be taken.
 bool first_is_doubtful(const Task& task) {
   for (const Candidate& candidate : task.candidates) {
@@ -42,14 +31,14 @@ class ProgramTuner {
         values_(temporaries.begin(), temporaries.end()),
         settings_(settings),
         now_(settings.now ? settings.now : steady_seconds),
-        end_(now_() + settings.budget_s) {}
+        begin_(now_()) {}
 
   Result<std::vector<Choice>> run() {
     find_open();
     AI_RETURN_IF_ERROR(set_up());
     std::vector<Choice> choices;
     for (std::size_t i = 0; i < tasks_.size(); ++i) {
-      Result<Choice> choice = choose_task(i, choices);
+      Result<Choice> choice = choose_task(i);
       if (!choice) return choice.status();
       choices.push_back(std::move(*choice));
     }
@@ -57,16 +46,15 @@ class ProgramTuner {
   }
 
  private:
-  /// An open task is one whose candidates are to be run, the first of its problem.
+  /// An open task is one whose candidates are to be run.
   void find_open() {
     for (std::size_t i = 0; i < tasks_.size(); ++i) {
       const LoweredTask& lowered = tasks_[i];
-      if (lowered.fixed || !first_of_.emplace(lowered.problem, i).second) continue;
+      if (lowered.fixed || lowered.stored) continue;
       const bool open =
           settings_.measure ? applicable(lowered.task) > 1 : first_is_doubtful(lowered.task);
       if (open) open_.emplace(i, ScratchLayout(lowered.task));
     }
-    left_ = open_.size();
     if (open_.empty()) return;
     const std::vector<MemoryRange> between = storage_between(tasks_);
     values_.insert(values_.end(), between.begin(), between.end());
@@ -101,14 +89,11 @@ class ProgramTuner {
     return {};
   }
 
-  Result<Choice> choose_task(std::size_t i, const std::vector<Choice>& earlier) {
+  Result<Choice> choose_task(std::size_t i) {
     const LoweredTask& lowered = tasks_[i];
+    if (lowered.stored) return take_stored(lowered);
     if (const auto open = open_.find(i); open != open_.end()) {
       return choose_open(lowered.task, open->second);
-    }
-    const auto first = first_of_.find(lowered.problem);
-    if (!lowered.fixed && first->second != i && alike(lowered.task, tasks_[first->second].task)) {
-      return repeat(lowered.task, earlier[first->second], tasks_[first->second].task.name);
     }
     Result<std::vector<Choice>> choice = take_first({&lowered, 1});
     if (!choice) return choice.status();
@@ -118,35 +103,37 @@ class ProgramTuner {
   Result<Choice> choose_open(const Task& task, const ScratchLayout& layout) {
     const double now = now_();
     const double deadline =
-        now + (end_ - now) / static_cast<double>(std::max<std::size_t>(left_, 1));
-    left_ -= 1;
-    if (layout.bytes() > limit_) {
-      TaskTuner tuner(*bench_, task, nullptr,
-                      "its scratch of " + std::to_string(layout.bytes()) +
-                          " bytes is more than can be had (at most a quarter of the free device "
-                          "memory)");
-      if (settings_.measure) tuner.measure(deadline);
-      return tuner.decide();
+        now + (begin_ + settings_.budget_s - now) / static_cast<double>(open_.size() - done_);
+    std::optional<Trial> trial;
+    std::string why_not;
+    if (layout.bytes() <= limit_) {
+      trial.emplace(api_, stream_.get(), layout, trial_operands(task.candidates.back(), values_),
+                    scratch_.data());
+    } else {
+      why_not = "its scratch of " + std::to_string(layout.bytes()) +
+                " bytes is more than can be had (at most a quarter of the free device memory)";
     }
-    Trial trial(api_, stream_.get(), layout, trial_operands(task.candidates.back(), values_),
-                scratch_.data());
-    TaskTuner tuner(*bench_, task, &trial, {});
-    if (settings_.measure) tuner.measure(deadline);
+    TaskTuner tuner(*bench_, task, trial ? &*trial : nullptr, std::move(why_not));
+    if (settings_.measure) {
+      const std::size_t candidates = applicable(task);
+      tuner.measure(deadline, [&](std::size_t tried) { report(task, candidates, tried); });
+    }
+    done_ += 1;
     return tuner.decide();
   }
 
-  /// Tasks of one problem have the same candidates, unless a backend thinks otherwise.
-  static bool alike(const Task& a, const Task& b) {
-    return std::equal(a.candidates.begin(), a.candidates.end(), b.candidates.begin(),
-                      b.candidates.end(), [](const Candidate& x, const Candidate& y) {
-                        return x.name == y.name && x.applicable() == y.applicable();
-                      });
-  }
-
-  static Result<Choice> repeat(const Task& task, Choice choice, const std::string& first) {
-    choice.note = "the same problem as " + first + " above";
-    AI_RETURN_IF_ERROR(prepare(task.candidates[static_cast<std::size_t>(choice.candidate)]));
-    return choice;
+  void report(const Task& task, std::size_t candidates, std::size_t tried) const noexcept {
+    if (!settings_.on_progress) return;
+    try {
+      settings_.on_progress({.task = task.name,
+                             .tasks = open_.size(),
+                             .tasks_done = done_,
+                             .candidates = candidates,
+                             .candidates_done = tried,
+                             .elapsed_s = now_() - begin_,
+                             .budget_s = settings_.budget_s});
+    } catch (...) {  // the caller's own
+    }
   }
 
   const cuda::Api& api_;
@@ -155,10 +142,9 @@ class ProgramTuner {
   std::vector<MemoryRange> values_;  // symbolic storage that is an operand
   const TunerSettings& settings_;
   std::function<double()> now_;
-  const double end_;
-  std::unordered_map<std::string, std::size_t> first_of_;
+  const double begin_;
   std::unordered_map<std::size_t, ScratchLayout> open_;
-  std::size_t left_ = 0;
+  std::size_t done_ = 0;  // of them
   std::size_t limit_ = 0;
   cuda::DeviceMemory scratch_;
   cuda::OwnedStream stream_;
@@ -167,6 +153,11 @@ class ProgramTuner {
 };
 
 }  // namespace
+
+double steady_seconds() noexcept {
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  return std::chrono::duration<double>(now).count();
+}
 
 Result<std::vector<Choice>> choose(const cuda::Api& api, int device,
                                    std::span<const LoweredTask> tasks,

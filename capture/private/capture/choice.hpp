@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstddef>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -13,6 +15,8 @@ struct Verdict {
   double time_us = -1.0;  ///< of one execution inside a graph; negative: not measured
   std::string remark;     ///< why it was left out or not measured; empty: nothing to say
   bool dropped = false;   ///< it failed, was wrong or beyond checking: never to be taken
+  bool timed = false;     ///< it was run on the clock, be it once
+  bool checked = false;   ///< it does what the fallback does, or is trusted where that failed
 };
 
 /// Which candidate of a task was taken, and why not the others.
@@ -20,6 +24,10 @@ struct Choice {
   int candidate = -1;
   std::vector<Verdict> verdicts;  ///< one for each candidate
   std::string note;               ///< on the task as a whole; may be empty
+  /// Of a choice that was recalled, what came next when it was measured; empty: nothing did.
+  std::string runner_up = {};
+  double runner_up_us = -1.0;
+  bool is_cut_short = false;  ///< the budget ran out before every candidate was looked at
 };
 
 /// A choice with nothing known but which candidates do not apply.
@@ -31,6 +39,17 @@ struct Choice {
 
 /// The same for one task, but `preferred`, where a candidate of that name is as good, comes first.
 [[nodiscard]] Result<Choice> take_again(const Task& task, const std::string& preferred);
+
+/// Takes the one candidate that was recalled. Precondition: `lowered.stored`. Prepares nothing.
+[[nodiscard]] Choice take_stored(const LoweredTask& lowered);
+
+/// What is to be kept of a choice, for a program measured within `budget_s`. Nothing where its
+/// candidate was not timed or cannot be recalled.
+[[nodiscard]] std::optional<StoredChoice> to_store(const Task& task, const Choice& choice,
+                                                   double budget_s);
+
+/// How many candidates apply.
+[[nodiscard]] std::size_t applicable(const Task& task) noexcept;
 
 /// Calls prepare on each step; an exception becomes a Status. A failure names the step.
 [[nodiscard]] Status prepare(const Candidate& candidate);

@@ -102,8 +102,10 @@ class CudaExecutable final : public Executable::Impl {
 };
 
 /// Plans the workspace of `blueprint`, records its steps and instantiates the graph, on the current
-/// device, that of the blueprint, in relaxed capture mode. May throw std::bad_alloc.
-[[nodiscard]] Result<Executable> make_cuda_executable(const cuda::Api& api, Blueprint blueprint);
+/// device, that of the blueprint, in relaxed capture mode. `tuning` is what the executable says of
+/// its choices. May throw std::bad_alloc.
+[[nodiscard]] Result<Executable> make_cuda_executable(const cuda::Api& api, Blueprint blueprint,
+                                                      const TuningReport& tuning);
 
 /// The parts of that. Maps the blueprint's addresses.
 struct CudaParts {

@@ -11,6 +11,7 @@
 #include "ai/memory.hpp"
 #include "ai/status.hpp"
 #include "capture/direct_call.hpp"
+#include "capture/lowering.hpp"
 #include "capture/workspace.hpp"
 #include "cuda/api.hpp"
 
@@ -27,9 +28,9 @@ struct DirectRoad {
 /// How calls with one key are done, wherever their operands lie.
 class DirectPlan {
  public:
-  /// Lowers the call with `backend`, chooses candidates as capture does with Tuning::Off, and
-  /// prepares them. `plan` is the call's. The call's device is current, in relaxed capture mode.
-  /// May throw std::bad_alloc.
+  /// Lowers the call with `backend`, takes the candidates that the tuning file knows, chooses
+  /// others as capture does with Tuning::Off, and prepares them. `plan` is the call's. The call's
+  /// device is current, in relaxed capture mode. May throw std::bad_alloc.
   [[nodiscard]] static Result<std::shared_ptr<DirectPlan>> make(const cuda::Api& api,
                                                                 const DirectCall& call,
                                                                 const GemmPlan& plan,
@@ -56,7 +57,8 @@ class DirectPlan {
  private:
   explicit DirectPlan(GemmPlan prototype) noexcept : prototype_(std::move(prototype)) {}
   [[nodiscard]] DirectRoad road(std::vector<std::shared_ptr<Step>> steps) const;
-  [[nodiscard]] Result<std::vector<Task>> lower(Backend& backend) const;
+  [[nodiscard]] Result<std::vector<LoweredTask>> lower(const cuda::Api& api, Backend& backend,
+                                                       bool recalls) const;
 
   GemmPlan prototype_;  // the call over the addresses that stand for its operands
   std::array<void*, DirectCall::kMostSlots> places_{};

@@ -23,18 +23,23 @@ struct Effort {
 struct TimedChain {
   cuda::OwnedGraphExec exec;
   Effort effort = {};
-  double rough_us = 0;  ///< of one execution, launch included: good for nothing but long work
+  double first_us = 0;  ///< of one execution, at first sight
 };
 
-/// Times replays on one stream, by events of the device.
+/// Times work on one stream, by events of the device.
 class Stopwatch {
  public:
   [[nodiscard]] static Result<Stopwatch> make(const cuda::Api& api, cudaStream_t stream) noexcept;
 
-  /// `steps` as a chain, after one execution (of short work up to three) that shows how long it
-  /// has to be. May throw std::bad_alloc.
+  /// Microseconds of one execution outside a graph, the quickest of up to three where it is short:
+  /// the first also pays for what is loaded late. Launches count in: good for nothing but long
+  /// work. May throw std::bad_alloc, as may chain.
+  [[nodiscard]] Result<double> rough(std::span<const std::shared_ptr<Step>> steps,
+                                     const AddressMap& addresses) const;
+  /// `steps` as a chain, for work of about `rough_us`. Short work is replayed twice, which gives
+  /// `first_us`; long work is not run.
   [[nodiscard]] Result<TimedChain> chain(std::span<const std::shared_ptr<Step>> steps,
-                                         const AddressMap& addresses) const;
+                                         const AddressMap& addresses, double rough_us) const;
   /// Replays `chain` until the clock `now` shows `end`: a GPU at rest is slow.
   [[nodiscard]] Status warm(const TimedChain& chain, double end,
                             const std::function<double()>& now) const;
@@ -42,9 +47,8 @@ class Stopwatch {
   [[nodiscard]] Result<double> time(const TimedChain& chain) const;
 
  private:
-  [[nodiscard]] Result<TimedChain> instantiate(std::span<const std::shared_ptr<Step>> steps,
-                                               const AddressMap& addresses, int copies) const;
-  /// Microseconds from here to the end of `launches` launches.
+  /// Microseconds from here to the end of what `enqueue` enqueues.
+  [[nodiscard]] Result<double> elapsed(const std::function<Status()>& enqueue) const;
   [[nodiscard]] Result<double> elapsed(const TimedChain& chain, int launches) const;
 
   Stopwatch(const cuda::Api& api, cudaStream_t stream, cuda::OwnedEvent begin,

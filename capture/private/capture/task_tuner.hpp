@@ -1,10 +1,11 @@
 #pragma once
 
+#include <cstddef>
 #include <functional>
-#include <span>
 #include <vector>
 
 #include "capture/choice.hpp"
+#include "capture/examiner.hpp"
 #include "capture/stopwatch.hpp"
 #include "capture/trial.hpp"
 
@@ -19,47 +20,53 @@ struct TuningBench {
   double warm_s = 0;  ///< of keeping the GPU busy before the next measurement
 };
 
-/// Chooses the candidate of one task.
+/// Chooses the candidate of one task. Of the many that are hardly ever wrong and mostly slow, all
+/// are run a few times, those that look quick are timed well, and only the quickest are checked:
+/// that is what costs most. Nothing is taken unchecked for its time.
 class TaskTuner {
  public:
   /// `trial` is null where nothing of this task can be run; `why` then says why.
   TaskTuner(TuningBench& bench, const Task& task, Trial* trial, std::string why);
+  TaskTuner(const TaskTuner&) = delete;
+  TaskTuner& operator=(const TaskTuner&) = delete;
 
-  /// Checks and times candidates in table order until the clock shows `deadline`; one execution
-  /// that is under way then is waited for.
-  void measure(double deadline);
-  /// Takes the quickest that was measured; where none was, the first in table order that applies
-  /// and is trusted or passes its check, however long that takes. Prepares its steps.
+  /// Sees how many candidates have been tried, before each.
+  using Progress = std::function<void(std::size_t done)>;
+
+  /// Times and checks candidates until the clock shows `deadline`; one execution that is under way
+  /// then is waited for.
+  void measure(double deadline, const Progress& progress);
+  /// Takes the quickest that was timed and checked; where none was, the first in table order that
+  /// applies and is trusted or passes its check, however long that takes. Prepares its steps.
   [[nodiscard]] Result<Choice> decide();
 
  private:
-  struct Measured {
+  struct Timed {
     std::size_t candidate;
     TimedChain chain;
   };
 
-  enum class Fitness { Fit, Unfit, OutOfTime };
-
-  [[nodiscard]] bool out_of(double deadline) const { return bench_.now() >= deadline; }
-  [[nodiscard]] Fitness examine(std::size_t candidate, double deadline);
-  [[nodiscard]] Fitness pass_unchecked(std::size_t candidate);
-  [[nodiscard]] Status compare(std::size_t candidate, std::size_t kind);
-  void extend_reference();
-  [[nodiscard]] Status time(std::size_t candidate, double deadline);
-  void final_round(double deadline);
-  void drop(std::size_t candidate, Status status);
+  [[nodiscard]] bool out_of(double end) const { return bench_.now() >= end; }
+  [[nodiscard]] Verdict& verdict(std::size_t candidate) { return choice_.verdicts[candidate]; }
+  void look_at_fallback(double end, const Progress& progress);
+  void look_at_others(double end, const Progress& progress);
+  void try_one(std::size_t candidate, double end, const Progress& progress);
+  [[nodiscard]] Status look_at(std::size_t candidate, double end);
+  void shorten_list();
+  void time_well(double end);
+  [[nodiscard]] Status time(const Timed& timed, double end);
+  void check(double end);
+  void final_round(double end);
+  void cut_short(std::size_t candidate, const std::string& remark);
 
   TuningBench& bench_;
   const Task& task_;
   Trial* trial_;
   std::string why_not_;
   Choice choice_;
-  Status failure_;  // of the last candidate that was dropped
-  std::vector<bool> fit_;
-  std::vector<std::size_t> compared_;    // for each candidate: on how many kinds of data
-  std::vector<TrialOutputs> reference_;  // what the fallback makes of the first kinds of data
-  bool fallback_failed_ = false;         // there will be no more of these
-  std::vector<Measured> measured_;
+  Examiner examiner_;
+  std::size_t tried_ = 0;
+  std::vector<Timed> promising_;  // by time, while measuring
 };
 
 }  // namespace ai::detail

@@ -4,6 +4,7 @@
 #include <span>
 #include <vector>
 
+#include "ai/tuning.hpp"
 #include "capture/choice.hpp"
 #include "cuda/api.hpp"
 
@@ -14,12 +15,16 @@ struct TunerSettings {
   double budget_s = 2.0;             ///< for all measuring; see TaskTuner::measure
   double warm_s = 0.05;              ///< how long the GPU is kept busy before the first measurement
   std::function<double()> now = {};  ///< seconds; empty: a steady clock
+  TuningProgressHandler on_progress = {};  ///< what it throws is dropped
 };
+/// A clock for those that give none.
+[[nodiscard]] double steady_seconds() noexcept;
 
-/// Chooses a candidate for each task and prepares its steps. Runs candidates on scratch memory
-/// only: user operands are neither read nor written. Where scratch would take more than a quarter
-/// of the free device memory, nothing of that task is run and only trusted candidates are open.
-/// Call on `device`, in relaxed capture mode. May throw std::bad_alloc.
+/// Chooses a candidate for each task and prepares its steps; what is `stored` is taken, and has
+/// been prepared. Runs candidates on scratch memory only: user operands are neither read nor
+/// written. Where scratch would take more than a quarter of the free device memory, nothing of that
+/// task is run and only trusted candidates are open. Call on `device`, in relaxed capture mode. May
+/// throw std::bad_alloc.
 [[nodiscard]] Result<std::vector<Choice>> choose(const cuda::Api& api, int device,
                                                  std::span<const LoweredTask> tasks,
                                                  std::span<const MemoryRange> temporaries,

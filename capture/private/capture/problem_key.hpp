@@ -1,0 +1,22 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "ai/gemm.hpp"
+
+namespace ai::detail {
+
+/// Everything that the best way to carry out `plan` depends on, apart from the machine, e.g.
+/// "forward M=1 N=256 K=64 trans=-- bias=PerN act=ReLU alpha=1 beta=0 F32 A[1,64]/64@256
+/// B[64,256]/256@256 bias[256]/1@4 Y[1,256]/256@256": each operand that is read or written with its
+/// shape, stride (leading dimension of a matrix) and alignment (alignment_of), then "=A" where it
+/// begins where an earlier one does, and "+=" behind a gradient that is added to. Equal for plans
+/// that pose the same problem, wherever their operands lie, in any process. Printable ASCII. May
+/// throw std::bad_alloc, as may the next.
+[[nodiscard]] std::string problem_key(const GemmPlan& plan);
+
+/// The same of the `task`-th task of such a plan.
+[[nodiscard]] std::string task_key(const std::string& problem, std::size_t task);
+
+}  // namespace ai::detail

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <vector>
+
+#include "ai/program.hpp"
+#include "ai/tuning.hpp"
+#include "capture/choice.hpp"
+#include "capture/lowering.hpp"
+#include "capture/recollection.hpp"
+#include "capture/tuner.hpp"
+#include "cuda/api.hpp"
+
+namespace ai::detail {
+
+/// The tasks of a program, in its order, and what was chosen for each.
+struct Selection {
+  std::vector<LoweredTask> tasks = {};
+  std::vector<Choice> choices = {};
+  TuningReport report = {};
+};
+
+/// From a program to prepared steps. What `file` knows is taken, unless `tuning` says otherwise,
+/// what it does not is measured (see choose) and stored. An item that poses the problem of an
+/// earlier one gets its candidates, without another search. As choose in everything else.
+[[nodiscard]] Result<Selection> select(const cuda::Api& api, const Program& program,
+                                       Backend& backend, const CopyMaker& make_copy,
+                                       Recollection& file, Tuning tuning,
+                                       const TunerSettings& settings);
+
+}  // namespace ai::detail

@@ -1,0 +1,226 @@
+#include "capture/selection.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <iterator>
+#include <map>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <variant>
+
+#include "capture/problem_key.hpp"
+
+namespace ai::detail {
+namespace {
+
+/// Tasks of one problem have the same candidates, unless a backend thinks otherwise.
+bool alike(const Task& a, const Task& b) {
+  return std::equal(a.candidates.begin(), a.candidates.end(), b.candidates.begin(),
+                    b.candidates.end(), [](const Candidate& x, const Candidate& y) {
+                      return x.name == y.name && x.applicable() == y.applicable();
+                    });
+}
+
+std::string note_on(const StoredChoice& stored, const std::string& path) {
+  std::string note = "from the tuning file " + path + ": " + std::to_string(stored.timed) + " of " +
+                     std::to_string(stored.applicable) + " candidates timed";
+  if (stored.budget_s > 0) {
+    char budget[48];
+    std::snprintf(budget, sizeof budget, " before a budget of %g s ran out", stored.budget_s);
+    note += budget;
+  }
+  return note;
+}
+
+class Selector {
+ public:
+  Selector(const cuda::Api& api, const Program& program, Backend& backend,
+           const CopyMaker& make_copy, Recollection& file, Tuning tuning,
+           const TunerSettings& settings)
+      : api_(api),
+        program_(program),
+        backend_(backend),
+        make_copy_(make_copy),
+        file_(file),
+        tuning_(tuning),
+        settings_(settings),
+        now_(settings.now ? settings.now : steady_seconds) {}
+
+  Result<Selection> run() {
+    const double begin = now_();
+    AI_RETURN_IF_ERROR(lower_first());
+    AI_RETURN_IF_ERROR(choose_first());
+    store();
+    AI_RETURN_IF_ERROR(repeat_all());
+    Selection selection;
+    for (Part& part : parts_) {
+      for (const LoweredTask& lowered : part.tasks) count(lowered.task, lowered.stored.has_value());
+      std::move(part.tasks.begin(), part.tasks.end(), std::back_inserter(selection.tasks));
+      std::move(part.choices.begin(), part.choices.end(), std::back_inserter(selection.choices));
+    }
+    report_.seconds = now_() - begin;
+    selection.report = report_;
+    return selection;
+  }
+
+ private:
+  /// An item of the program.
+  struct Part {
+    std::optional<std::size_t> repeats = {};  ///< the first item with its problem
+    std::vector<LoweredTask> tasks = {};
+    std::vector<Choice> choices = {};
+  };
+
+  [[nodiscard]] bool measures() const noexcept { return settings_.measure; }
+
+  Result<std::vector<LoweredTask>> lower(std::size_t index, const KnownChoices& known,
+                                         Status& refused) {
+    return lower_known(program_.items()[index], index, backend_, Target::CUDA, make_copy_, known,
+                       refused);
+  }
+
+  /// Every item whose problem is new.
+  Status lower_first() {
+    std::unordered_map<std::string, std::size_t> first_of;
+    KnownChoices known;
+    if (measures() && tuning_ == Tuning::Measure && !file_.path().empty()) {
+      known = [&](const std::string& problem) { return file_.find(problem); };
+    }
+    for (std::size_t i = 0; i < program_.items().size(); ++i) {
+      Part& part = parts_.emplace_back();
+      if (const auto* plan = std::get_if<GemmPlan>(&program_.items()[i])) {
+        const auto [first, is_new] = first_of.emplace(problem_key(*plan), i);
+        if (!is_new) part.repeats = first->second;
+        if (!is_new) continue;
+      }
+      Status refused;
+      Result<std::vector<LoweredTask>> tasks = lower(i, known, refused);
+      AI_RETURN_IF_ERROR(tasks.status());
+      part.tasks = std::move(*tasks);
+      if (!refused.ok()) {
+        file_.warn({refused.code(), "the tuning file " + file_.path() +
+                                        " knows a candidate that cannot be had, so that others are "
+                                        "measured again: " +
+                                        refused.message()});
+      }
+    }
+    return {};
+  }
+
+  Status choose_first() {
+    std::vector<LoweredTask> tasks;
+    for (Part& part : parts_) {
+      std::move(part.tasks.begin(), part.tasks.end(), std::back_inserter(tasks));
+    }
+    Result<std::vector<Choice>> choices =
+        choose(api_, program_.device_index(), tasks, temporaries_of(program_), settings_);
+    AI_RETURN_IF_ERROR(choices.status());
+    std::size_t next = 0;
+    for (Part& part : parts_) {
+      for (LoweredTask& lowered : part.tasks) {
+        Choice& choice = (*choices)[next];
+        lowered = std::move(tasks[next++]);
+        if (lowered.stored) {
+          choice.note = note_on(*lowered.stored, file_.path());
+          report_.recalled += 1;
+        }
+        part.choices.push_back(std::move(choice));
+      }
+    }
+    return {};
+  }
+
+  /// What was measured goes into the file, what was chosen serves the rest of the program.
+  void store() {
+    TuningCache::Choices measured;
+    for (const Part& part : parts_) {
+      for (std::size_t i = 0; i < part.tasks.size(); ++i) {
+        const LoweredTask& lowered = part.tasks[i];
+        const Choice& choice = part.choices[i];
+        const auto chosen = static_cast<std::size_t>(choice.candidate);
+        const Candidate& candidate = lowered.task.candidates[chosen];
+        if (!candidate.recipe.empty()) {
+          StoredChoice& known = chosen_[lowered.problem];
+          known.candidate = {candidate.name, candidate.recipe};
+          known.time_us = choice.verdicts[chosen].time_us;
+        }
+        const auto timed = std::count_if(choice.verdicts.begin(), choice.verdicts.end(),
+                                         [](const Verdict& verdict) { return verdict.timed; });
+        if (timed == 0) continue;
+        report_.measured += 1;
+        report_.candidates_timed += static_cast<std::size_t>(timed);
+        if (auto stored = to_store(lowered.task, choice, settings_.budget_s)) {
+          measured.emplace(lowered.problem, std::move(*stored));
+        }
+      }
+    }
+    file_.store(measured);
+  }
+
+  Status repeat_all() {
+    const KnownChoices known = [&](const std::string& problem) {
+      const auto found = chosen_.find(problem);
+      return found != chosen_.end() ? &found->second : nullptr;
+    };
+    for (std::size_t i = 0; i < parts_.size(); ++i) {
+      Part& part = parts_[i];
+      if (!part.repeats) continue;
+      Status refused;  // others are chosen as they were there
+      Result<std::vector<LoweredTask>> tasks = lower(i, known, refused);
+      AI_RETURN_IF_ERROR(tasks.status());
+      part.tasks = std::move(*tasks);
+      for (std::size_t task = 0; task < part.tasks.size(); ++task) {
+        Result<Choice> choice = repeat(part.tasks[task], parts_[*part.repeats], task);
+        AI_RETURN_IF_ERROR(choice.status());
+        part.choices.push_back(std::move(*choice));
+      }
+    }
+    return {};
+  }
+
+  static Result<Choice> repeat(const LoweredTask& lowered, const Part& first, std::size_t task) {
+    std::optional<Choice> choice;
+    if (lowered.stored) {
+      choice = take_stored(lowered);
+    } else if (task < first.tasks.size() && alike(lowered.task, first.tasks[task].task)) {
+      choice = first.choices[task];
+      AI_RETURN_IF_ERROR(
+          prepare(lowered.task.candidates[static_cast<std::size_t>(choice->candidate)]));
+    } else {
+      Result<std::vector<Choice>> another = take_first({&lowered, 1});
+      AI_RETURN_IF_ERROR(another.status());
+      return std::move(another->front());
+    }
+    choice->note = "the same problem as " + first.tasks[task].task.name + " above";
+    return std::move(*choice);
+  }
+
+  void count(const Task& task, bool was_known) noexcept {
+    report_.heuristic_queries += task.queries;
+    if (was_known || applicable(task) > 1) report_.tasks += 1;
+  }
+
+  const cuda::Api& api_;
+  const Program& program_;
+  Backend& backend_;
+  const CopyMaker& make_copy_;
+  Recollection& file_;
+  const Tuning tuning_;
+  const TunerSettings& settings_;
+  const std::function<double()> now_;
+  std::vector<Part> parts_;
+  std::map<std::string, StoredChoice> chosen_;  // by problem
+  TuningReport report_;
+};
+
+}  // namespace
+
+Result<Selection> select(const cuda::Api& api, const Program& program, Backend& backend,
+                         const CopyMaker& make_copy, Recollection& file, Tuning tuning,
+                         const TunerSettings& settings) {
+  return Selector(api, program, backend, make_copy, file, tuning, settings).run();
+}
+
+}  // namespace ai::detail

@@ -1,0 +1,104 @@
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tuned_program.hpp"
+#include "tuning_support.hpp"
+
+namespace ai::test {
+
+/// A backend that does each forward plan in some ways and makes any of them again by its recipe.
+class RecallingBackend final : public Backend {
+ public:
+  RecallingBackend(FakeCuda& fake, std::vector<Way> all) : ways(std::move(all)), fake_(fake) {}
+
+  Result<std::string> libraries() override { return std::string("fakeBLAS 1.2"); }
+
+  std::vector<Way> ways;
+  std::string without_recipe;  ///< this one has to be searched for
+  std::string forgotten;       ///< this one's recipe is of no use any more
+  int asked = 0;               ///< how often something could have been recalled
+
+ private:
+  Result<std::vector<Task>> lower_run(std::span<const GemmPlan> run,
+                                      const Recall& recall) override {
+    const GemmPlan& plan = run.front();
+    Task task;
+    task.name = "forward Y[" + std::to_string(plan.m()) + "," + std::to_string(plan.n()) + "]";
+    if (recall) {
+      ++asked;
+      if (const RecalledCandidate* const known = recall(0)) {
+        for (const Way& way : ways) {
+          if (way.name != known->name || known->recipe != recipe_of(way)) continue;
+          if (way.name == forgotten) continue;
+          task.candidates = {made(plan, way)};
+          task.candidates.front().trusted = false;
+          task.recalled = true;
+          return std::vector{task};
+        }
+      }
+    }
+    task.queries = 1;
+    for (const Way& way : ways) task.candidates.push_back(made(plan, way));
+    return std::vector{task};
+  }
+
+  [[nodiscard]] std::string recipe_of(const Way& way) const {
+    return way.name == without_recipe ? std::string() : std::string("make ") + way.name;
+  }
+  [[nodiscard]] Candidate made(const GemmPlan& plan, const Way& way) const {
+    Candidate made =
+        candidate(way.name, gemm_step(fake_, plan, way.name, way.takes_us, way.flaw), way.trusted);
+    made.recipe = recipe_of(way);
+    return made;
+  }
+
+  FakeCuda& fake_;
+};
+
+/// Captures of programs with a tuning file of their own.
+struct Recalled {
+  explicit Recalled(std::vector<Way> ways = {{"slow", 5}, {"quick", 2}, {"plain", 4}})
+      : backend(fake, std::move(ways)) {
+    options.tuning_cache = folder / "tuning.json";
+    options.on_tuning_warning = [this](const Status& status) {
+      warnings.push_back(status.to_string());
+    };
+  }
+  /// Appends a layer Y[m,5] to the program.
+  void add(std::int64_t m = 3) {
+    layers.emplace_back(fake, m, 5, 7);
+    REQUIRE(program.add(layers.back().plan()).ok());
+  }
+  Executable capture(double budget_s = 10.0) {
+    if (layers.empty()) add();
+    const bool measure = options.tuning != Tuning::Off;
+    detail::TunerSettings tuner = settings(fake, measure, budget_s);
+    tuner.on_progress = options.on_tuning_progress;
+    Result<Executable> made =
+        detail::capture_with(FakeCuda::api(), backend, program, options, tuner);
+    REQUIRE_MESSAGE(made.ok(), made.status().to_string());
+    for (const Layer& layer : layers) Layer::fill(layer.call.Y, -1.0F);
+    REQUIRE(made->launch(nullptr).ok());
+    for (const Layer& layer : layers) CHECK(layer.y() == 14.0F);
+    return std::move(*made);
+  }
+  /// The node of the first layer.
+  std::string chosen(double budget_s = 10.0) { return capture(budget_s).nodes()[0].name; }
+  [[nodiscard]] bool has_file() const { return tuning::exists(*options.tuning_cache); }
+  [[nodiscard]] std::string file() const { return tuning::read_text(*options.tuning_cache); }
+
+  FakeCuda fake;
+  tuning::Folder folder;
+  RecallingBackend backend;
+  CaptureOptions options;
+  std::vector<std::string> warnings;
+  std::vector<Layer> layers;
+  Program program;
+};
+
+}  // namespace ai::test
