@@ -21,8 +21,9 @@ struct Matrix {
   }
 };
 
-/// The device memory of one contestant for one row, 256-byte aligned matrices. Everything of a row
-/// is there, whether the contestant needs it or not (`z` may stay unwritten, for example).
+/// The device memory of one row, 256-byte aligned matrices. All its
+/// contestants use the same, since where matrices lie in memory has a part in how long they take.
+/// Everything is there, whether a contestant needs it or not (`z` may stay unwritten, for example).
 class Network {
  public:
   struct Layer {

@@ -135,8 +135,8 @@ std::filesystem::path make_folder() {
 
 }  // namespace
 
-Ours::Ours(const Row& row, double budget_s)
-    : network_(row), budget_s_(budget_s), folder_(make_folder()) {
+Ours::Ours(Network& network, double budget_s)
+    : network_(network), budget_s_(budget_s), folder_(make_folder()) {
   using Clock = std::chrono::steady_clock;
   const auto start = [&](const std::string& file) {
     const auto begin = Clock::now();

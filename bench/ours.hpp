@@ -20,8 +20,9 @@ class Ours : public Contestant {
     ai::TuningReport second;  ///< of such a start; the worst counts of the five
   };
 
-  /// Throws Failed with the library's Status. `budget_s` is the tuning budget.
-  Ours(const Row& row, double budget_s);
+  /// `network` outlives it. Throws Failed with the library's Status. `budget_s` is the tuning
+  /// budget.
+  Ours(Network& network, double budget_s);
   ~Ours() override;
 
   void launch(cudaStream_t stream) override;
@@ -38,7 +39,7 @@ class Ours : public Contestant {
  private:
   [[nodiscard]] ai::Executable capture(int copies, const std::string& file) const;
 
-  Network network_;
+  Network& network_;
   double budget_s_;
   std::filesystem::path folder_;  // of this row's tuning files
   std::optional<ai::Executable> once_;

@@ -27,6 +27,7 @@ struct Row {
     return layer + 1 < depth() ? activation : ai::ActKind::None;
   }
   [[nodiscard]] bool has_backward() const { return mode != Mode::Forward; }
+  bool operator==(const Row&) const = default;
 };
 
 inline constexpr float kLearningRate = 1e-4F;

@@ -9,10 +9,10 @@
 namespace bench {
 namespace {
 
-std::unique_ptr<Contestant> make(const Row& row, const std::string& name, double budget_s) {
-  if (name == "ours") return std::make_unique<Ours>(row, budget_s);
-  if (name == "cublaslt_fast") return make_cublaslt_peer(row, PeerKind::Fast);
-  return make_cublaslt_peer(row, PeerKind::Same);
+std::unique_ptr<Contestant> make(Network& network, const std::string& name, double budget_s) {
+  if (name == "ours") return std::make_unique<Ours>(network, budget_s);
+  if (name == "cublaslt_fast") return make_cublaslt_peer(network, PeerKind::Fast);
+  return make_cublaslt_peer(network, PeerKind::Same);
 }
 
 }  // namespace
@@ -34,7 +34,7 @@ Session::Session() {
 }
 
 Session::~Session() {
-  contestants_.clear();
+  release();
   idle_.reset();
   if (stream_ != nullptr) (void)cudaStreamDestroy(stream_);
 }
@@ -45,9 +45,13 @@ Prepared Session::prepare(const Row& row, const std::string& name, double budget
     throw Failed("contestant is '" + name + "', expected ours, cublaslt_fast or cublaslt_same");
   }
   contestants_.erase(name);
+  if (!network_ || network_->row() != row) {
+    release();
+    network_.emplace(row);
+  }
   Prepared prepared;
   try {
-    std::unique_ptr<Contestant> contestant = make(row, name, budget_s);
+    std::unique_ptr<Contestant> contestant = make(*network_, name, budget_s);
     contestant->network().reset();
     contestant->launch(stream_);
     check(cudaStreamSynchronize(stream_), "the first step");

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "contestant.hpp"
+#include "network.hpp"
 #include "ours.hpp"
 
 namespace bench {
@@ -39,9 +40,13 @@ class Session {
   Session& operator=(const Session&) = delete;
 
   /// Makes a contestant, lets it do one step and checks every result. Only one whose results are
-  /// right is kept. Failed for a name that is none; everything else is said in the result.
+  /// right is kept; those of an earlier row go. Failed for a name that is none; everything else is
+  /// said in the result.
   [[nodiscard]] Prepared prepare(const Row& row, const std::string& name, double budget_s);
-  void release() { contestants_.clear(); }
+  void release() {
+    contestants_.clear();
+    network_.reset();
+  }
 
   /// One that was prepared; throws Failed otherwise.
   [[nodiscard]] Contestant& at(const std::string& name);
@@ -51,6 +56,7 @@ class Session {
 
  private:
   cudaStream_t stream_ = nullptr;
+  std::optional<Network> network_;  // of the row at hand
   std::map<std::string, std::unique_ptr<Contestant>> contestants_;
   std::optional<Network> idle_;  // what there is to do where nothing is prepared
 };

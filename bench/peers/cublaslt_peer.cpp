@@ -15,7 +15,7 @@ namespace {
 
 class CublasLtPeer final : public Contestant {
  public:
-  CublasLtPeer(const Row& row, PeerKind kind) : network_(row), step_(network_) {
+  CublasLtPeer(Network& network, PeerKind kind) : network_(network), step_(network) {
     network_.reset();
     check(cudaDeviceSynchronize(), "the network's data");
     {
@@ -63,7 +63,7 @@ class CublasLtPeer final : public Contestant {
   }
 
  private:
-  Network network_;
+  Network& network_;
   PeerStep step_;
   StepChoice choice_;
   std::optional<RecordedGraph> one_;
@@ -72,8 +72,8 @@ class CublasLtPeer final : public Contestant {
 
 }  // namespace
 
-std::unique_ptr<Contestant> make_cublaslt_peer(const Row& row, PeerKind kind) {
-  return std::make_unique<CublasLtPeer>(row, kind);
+std::unique_ptr<Contestant> make_cublaslt_peer(Network& network, PeerKind kind) {
+  return std::make_unique<CublasLtPeer>(network, kind);
 }
 
 }  // namespace bench
