@@ -44,13 +44,12 @@ Result<double> Stopwatch::rough(std::span<const std::shared_ptr<Step>> steps,
     return {};
   };
   Result<double> least = elapsed(enqueue_all);
-  for (int again = 0; again < 2 && least; ++again) {
-    if (*least >= kLoadingUs || *least <= kChainUs / kCopies) break;
+  for (int again = 0; again < 2 && least && *least < kLoadingUs; ++again) {
     const Result<double> once = elapsed(enqueue_all);
     if (!once) return once;
-    const bool is_same = *once > 0.8 * *least;
+    const bool is_sure = *once <= kChainUs / kCopies || *once > 0.8 * *least;
     *least = std::min(*least, *once);
-    if (is_same) break;
+    if (is_sure) break;
   }
   return least;
 }

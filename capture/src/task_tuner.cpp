@@ -13,7 +13,7 @@ constexpr std::size_t kFinalists = 3;
 constexpr std::size_t kPromising = 16;
 constexpr double kHopeless = 1.5;
 // What launches outside a graph may add to a time.
-constexpr double kLaunchesUs = 50;
+constexpr double kLaunchesUs = 30;
 // A check takes three runs of the fallback and three of the candidate, each with its transfers. So
 // many times the first of these is kept for it, if that leaves enough of the time there is.
 constexpr double kRunsOfCheck = 6.5;

@@ -13,8 +13,9 @@ namespace ai {
 struct CaptureOptions {
   Target target = Target::Auto;  ///< Auto: CUDA for Device::CUDA tensors, Host for Device::CPU
   Tuning tuning = Tuning::Measure;
-  double tuning_budget_s =
-      2.0;  ///< wall time for measuring; what is not timed by then keeps table order
+  /// Wall time for measuring. Of what is timed and checked by then the quickest is taken; where
+  /// that is nothing, the first in table order.
+  double tuning_budget_s = 2.0;
   int capture_retries = 3;  ///< how often a capture broken by another thread is begun again
   /// The JSON file that keeps what was measured, for Tuning::Measure and Remeasure; "": none;
   /// nullopt: tuning_cache_path(). Any number of processes and programs may share one.

@@ -13,8 +13,10 @@
 /// What was planned for a problem (shapes, leading dimensions, attributes, alignments of the
 /// pointers) is kept and serves every later call that poses it, whatever its pointers; a call then
 /// costs little more than the launches of its kernels. The first call for a problem loads
-/// libraries and kernels and may wait for the device. Candidates are chosen as by capture with
-/// Tuning::Off, and results are bitwise those of a replay of such a capture.
+/// libraries and kernels, may read the tuning file (tuning_cache_path) and may wait for the device.
+/// The candidate that the file knows for the problem is taken; where it knows none, or there is no
+/// file, candidates are chosen as by capture with Tuning::Off. Nothing is measured or stored here.
+/// Results are bitwise those of a replay with the same candidates.
 ///
 /// A call that a thread makes again and again over the same pointers is launched as a graph from
 /// the eighth time on, which costs the host less than one kernel launch. The eighth call makes that

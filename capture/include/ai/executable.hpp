@@ -117,7 +117,8 @@ class Executable {
   // These and workspace_bytes() change with a rebind that plans or instantiates anew, and what they
   // gave before is valid until then.
 
-  /// For each choice: the candidate, its time, the runner-up, and why the others were not taken.
+  /// For each choice: the candidate, its time, the runner-up, and why the others were not taken; of
+  /// one from the tuning file: that, its time, the runner-up then, and how many were timed.
   [[nodiscard]] const std::string& explain() const noexcept;
   /// What choosing took when the program was captured; a clone chose nothing.
   [[nodiscard]] const TuningReport& tuning() const noexcept;

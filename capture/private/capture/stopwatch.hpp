@@ -31,7 +31,7 @@ class Stopwatch {
  public:
   [[nodiscard]] static Result<Stopwatch> make(const cuda::Api& api, cudaStream_t stream) noexcept;
 
-  /// Microseconds of one execution outside a graph, the quickest of up to three where it is short:
+  /// Microseconds of one execution outside a graph, the quicker of two or three unless it is long:
   /// the first also pays for what is loaded late. Launches count in: good for nothing but long
   /// work. May throw std::bad_alloc, as may chain.
   [[nodiscard]] Result<double> rough(std::span<const std::shared_ptr<Step>> steps,

@@ -141,5 +141,18 @@ TEST_CASE("a recalled candidate that cannot be prepared leaves the direct path i
   CHECK(SharedBackend::queries == 1);
 }
 
+TEST_CASE("in a capture of the caller's, a recalled candidate with scratch gives way to others") {
+  DirectRecall r;
+  r.backend.with_scratch = "quick";
+  CHECK(r.chosen() == "quick");
+  CHECK(r.again(r.layers[0].call) < 4);
+  CHECK(SharedBackend::queries == 0);
+  r.fake.begin_capture(r.stream);
+  CHECK(r.path->run(DirectCall(r.layers[0].call), r.stream).ok());
+  CHECK(r.fake.end_capture(r.stream));
+  CHECK(SharedBackend::queries == 1);
+  CHECK(r.fake.count("user_object_create") == 0);
+}
+
 }  // namespace
 }  // namespace ai::test

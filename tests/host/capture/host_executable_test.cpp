@@ -71,6 +71,8 @@ TEST_CASE("a host program runs its plans and user steps in order at every launch
 
   Result<Executable> executable = capture(program);
   REQUIRE_MESSAGE(executable.ok(), executable.status().to_string());
+  CHECK(executable->tuning().tasks == 0);  // there is one way to do each thing
+  CHECK(executable->tuning().seconds == 0);
   program = {};  // the executable needs neither program nor plans
   CHECK(calls == 0);
   REQUIRE(executable->launch().ok());

@@ -21,6 +21,7 @@ class RecallingBackend final : public Backend {
   std::vector<Way> ways;
   std::string without_recipe;  ///< this one has to be searched for
   std::string forgotten;       ///< this one's recipe is of no use any more
+  std::string with_scratch;    ///< this one writes scratch
   int asked = 0;               ///< how often something could have been recalled
 
  private:
@@ -54,6 +55,11 @@ class RecallingBackend final : public Backend {
     Candidate made =
         candidate(way.name, gemm_step(fake_, plan, way.name, way.takes_us, way.flaw), way.trusted);
     made.recipe = recipe_of(way);
+    if (way.name == with_scratch) {
+      made.steps.push_back(std::make_shared<TestStep>(
+          "scratch", std::vector<MemoryRange>{}, std::vector{range_of(symbolic::allocate(64), 64)},
+          [](const AddressMap&, Stream) { return Status(); }));
+    }
     return made;
   }
 

@@ -35,8 +35,8 @@ TEST_CASE("a short candidate is run 300 times in chains of ten to be timed") {
   FakeCuda fake;
   Tuned tuned(fake, {{"a", 10}, {"b", 11}, {"c", 12}, {"d", 13}, {"plain", 14}});
   (void)tuned.capture(true);
-  // One to see how long it takes, twice ten in a graph; five times six replays.
-  CHECK(tuned.runs["d"] == 1 + 2 * 10 + 5 * 6 * 10);
+  // Two to see how long it takes, twice ten in a graph; five times six replays.
+  CHECK(tuned.runs["d"] == 2 + 2 * 10 + 5 * 6 * 10);
   // Three for its check, and fifteen turns of the final round.
   CHECK(tuned.runs["a"] == tuned.runs["d"] + 3 + 15 * 6 * 10 + 1);  // and the launch
   CHECK(settled(fake) == "");
