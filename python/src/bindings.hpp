@@ -13,7 +13,9 @@ void bind_direct(nb::module_& module);
 void bind_numpy(nb::module_& module);
 /// Program.
 void bind_program(nb::module_& module);
-/// capture, target_available, Executable, Node, BoundOperand, Target, Tuning.
+/// Tuning, TuningReport, TuningProgress, tuning_cache_path, set_tuning_cache_path.
+void bind_tuning(nb::module_& module);
+/// capture, target_available, Executable, Node, BoundOperand, Target.
 void bind_executable(nb::module_& module);
 /// What the package's own Python files use: _set_site_packages, _library_report.
 void bind_libraries(nb::module_& module);

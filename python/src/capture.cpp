@@ -4,8 +4,6 @@
 #include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
 
-#include <algorithm>
-#include <cctype>
 #include <cmath>
 #include <memory>
 #include <optional>
@@ -16,43 +14,17 @@
 #include "executable.hpp"
 #include "gc.hpp"
 #include "gil.hpp"
-#include "pointer.hpp"
+#include "option.hpp"
 #include "program.hpp"
 #include "python_step.hpp"
 #include "status.hpp"
 #include "stream.hpp"
+#include "tuning.hpp"
 
 namespace ge_python {
 namespace {
 
 using namespace nb::literals;
-
-struct Choice {
-  const char* name;
-  int value;
-};
-
-/// The value of an enum, given as such or by its name in any case.
-template <typename Enum, std::size_t count>
-Enum option_of(nb::handle object, const char* option, const Choice (&choices)[count]) {
-  if (nb::isinstance<Enum>(object)) return nb::cast<Enum>(object);
-  std::string names;
-  for (const Choice& choice : choices) {
-    names += (names.empty() ? "\"" : ", \"") + std::string(choice.name) + "\"";
-  }
-  if (!nb::isinstance<nb::str>(object)) {
-    refuse_type(option, object, "one of " + names);
-  }
-  const std::string given = text_of(object);
-  std::string lower = given;
-  std::transform(lower.begin(), lower.end(), lower.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  for (const Choice& choice : choices) {
-    if (lower == choice.name) return static_cast<Enum>(choice.value);
-  }
-  raise(ai::StatusCode::Invalid,
-        std::string(option) + " is \"" + given + "\", expected one of " + names);
-}
 
 ai::Target target_of(nb::handle object) {
   return option_of<ai::Target>(object, "target",
@@ -61,16 +33,18 @@ ai::Target target_of(nb::handle object) {
                                 {"cuda", static_cast<int>(ai::Target::CUDA)}});
 }
 
-ai::Tuning tuning_of(nb::handle object) {
-  return option_of<ai::Tuning>(object, "tuning",
-                               {{"off", static_cast<int>(ai::Tuning::Off)},
-                                {"measure", static_cast<int>(ai::Tuning::Measure)}});
-}
-
 std::unique_ptr<Executable> capture(const Program& program, nb::handle target, nb::handle tuning,
-                                    double tuning_budget_s, int capture_retries) {
-  const ai::CaptureOptions options{target_of(target), tuning_of(tuning), tuning_budget_s,
-                                   capture_retries};
+                                    double tuning_budget_s, int capture_retries,
+                                    nb::handle tuning_cache, nb::handle on_tuning_progress,
+                                    nb::handle on_tuning_warning) {
+  ai::CaptureOptions options;
+  options.target = target_of(target);
+  options.tuning = tuning_of(tuning);
+  options.tuning_budget_s = tuning_budget_s;
+  options.capture_retries = capture_retries;
+  options.tuning_cache = path_of("tuning_cache", tuning_cache);
+  TuningEvents events(on_tuning_progress, on_tuning_warning);
+  events.listen(options);
   if (!(tuning_budget_s >= 0)) {
     raise(ai::StatusCode::Invalid, "tuning_budget_s is " + std::to_string(tuning_budget_s) +
                                        ", expected seconds, 0 or more");
@@ -89,6 +63,7 @@ std::unique_ptr<Executable> capture(const Program& program, nb::handle target, n
     made.emplace(ai::capture(items, options));
   }
   errors.check(made->status());
+  events.finish();
   return std::make_unique<Executable>(std::move(**made), std::move(held));
 }
 
@@ -115,10 +90,14 @@ constexpr char kCaptureDoc[] =
     "returns what replays it. For tensors of Device.CPU: prepares it for the host, in\n"
     "double precision, a reference that needs no GPU.\n\n"
     "`target`: 'auto' (by the tensors' device), 'host', 'cuda' or a Target. `tuning`:\n"
-    "'measure' times the candidates on scratch operands, for `tuning_budget_s` seconds at\n"
-    "most; 'off' takes the first that applies. `capture_retries`: how often a recording\n"
-    "that another thread broke is begun again. Operands' contents are neither read nor\n"
-    "written, except by steps.\n\n"
+    "'measure' takes what the tuning file knows to be fastest and times the candidates of\n"
+    "what it does not know on scratch operands, for `tuning_budget_s` seconds at most;\n"
+    "'remeasure' times all; 'off' takes the first that applies. `tuning_cache`: the file; ''\n"
+    "for none, None for tuning_cache_path(). `on_tuning_progress(TuningProgress)` is called\n"
+    "before each candidate, `on_tuning_warning(str)` when something is wrong with the file,\n"
+    "which is then ignored; without it that is a RuntimeWarning. What a handler raises,\n"
+    "capture raises. `capture_retries`: how often a recording that another thread broke is\n"
+    "begun again. Operands' contents are neither read nor written, except by steps.\n\n"
     "The Executable holds what the Program holds; the Program may go.\n\n"
     "Raises DeviceMismatch (target against tensors, a pointer that CUDA places elsewhere),\n"
     "Invalid (an empty program, a bad option, an exception in a step, which is the error's\n"
@@ -176,9 +155,6 @@ void bind_results(nb::module_& module) {
       .value("Auto", ai::Target::Auto, "By the device of its tensors.")
       .value("Host", ai::Target::Host, "The CPU, in double precision.")
       .value("CUDA", ai::Target::CUDA, "A GPU, as one CUDA graph.");
-  nb::enum_<ai::Tuning>(module, "Tuning", "How candidates are chosen.")
-      .value("Off", ai::Tuning::Off, "The first one that applies.")
-      .value("Measure", ai::Tuning::Measure, "The fastest one, timed on scratch operands.");
   nb::class_<ai::Node>(module, "Node", "A node of the captured graph, or a step on the host.")
       .def_ro("name", &ai::Node::name, "The step it came from.")
       .def_ro("kind", &ai::Node::kind, "\"kernel\", \"memset\", \"memcpy\", \"host\", ...")
@@ -222,6 +198,8 @@ void bind_executable(nb::module_& module) {
       .def("explain", &Executable::explain,
            "For each choice: the candidate, its time, the runner-up, and why the others were not\n"
            "taken.")
+      .def_prop_ro("tuning", &Executable::tuning,
+                   "The TuningReport of its capture; a clone chose nothing.")
       .def("dot", &Executable::dot, "nodes() in Graphviz's language.")
       .def("nodes", &Executable::nodes, "The nodes of the graph, in program order.")
       .def("operands", &Executable::operands,
@@ -232,9 +210,16 @@ void bind_executable(nb::module_& module) {
       .def("__repr__", &Executable::repr);
   module.def("capture", &capture, "program"_a, nb::kw_only(), "target"_a = "auto",
              "tuning"_a = "measure", "tuning_budget_s"_a = 2.0, "capture_retries"_a = 3,
+             "tuning_cache"_a.none() = nb::none(), "on_tuning_progress"_a.none() = nb::none(),
+             "on_tuning_warning"_a.none() = nb::none(),
              nb::sig("def capture(program: Program, *, target: Target | str = \"auto\", "
                      "tuning: Tuning | str = \"measure\", tuning_budget_s: float = 2.0, "
-                     "capture_retries: int = 3) -> Executable"),
+                     "capture_retries: int = 3, "
+                     "tuning_cache: str | bytes | os.PathLike[str] | None = None, "
+                     "on_tuning_progress: "
+                     "collections.abc.Callable[[TuningProgress], object] | None = None, "
+                     "on_tuning_warning: collections.abc.Callable[[str], object] | None = None"
+                     ") -> Executable"),
              kCaptureDoc);
   module.def("target_available", &target_available, "target"_a = "cuda",
              nb::sig("def target_available(target: Target | str = \"cuda\") -> None"),

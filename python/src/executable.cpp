@@ -201,6 +201,15 @@ std::string Executable::explain() {
   return text;
 }
 
+ai::TuningReport Executable::tuning() {
+  ai::TuningReport report;
+  in_turn([&] {
+    report = executable_.tuning();
+    return ai::Status();
+  });
+  return report;
+}
+
 std::string Executable::dot() {
   std::string text;
   in_turn([&] {

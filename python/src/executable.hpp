@@ -53,6 +53,7 @@ class Executable {
   [[nodiscard]] std::unique_ptr<Executable> clone(nb::handle moves);
 
   [[nodiscard]] std::string explain();
+  [[nodiscard]] ai::TuningReport tuning();
   [[nodiscard]] std::string dot();
   [[nodiscard]] std::vector<ai::Node> nodes();
   [[nodiscard]] std::vector<BoundOperand> operands();

@@ -20,6 +20,7 @@ NB_MODULE(_core, module) {
   ge_python::bind_direct(module);
   ge_python::bind_numpy(module);
   ge_python::bind_program(module);
+  ge_python::bind_tuning(module);
   ge_python::bind_executable(module);
   ge_python::bind_libraries(module);
 }

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import pathlib
 from collections.abc import Callable
 
 import pytest
+
+os.environ["GRAPH_EXECUTOR_TUNING_CACHE"] = "off"  # the user's own file is none of the tests' business
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
