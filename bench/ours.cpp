@@ -8,6 +8,8 @@
 #include <system_error>
 #include <utility>
 
+#include "timing.hpp"
+
 namespace bench {
 namespace {
 
@@ -24,6 +26,22 @@ T value_of(ai::Result<T> result, const std::string& what) {
 
 ai::Tensor tensor(const Matrix& matrix) {
   return ai::make_tensor_2d(matrix.data, {matrix.rows, matrix.cols});
+}
+
+// An empty node behind everything on `stream`, which is being captured.
+void enqueue_nothing(cudaStream_t stream) {
+  cudaStreamCaptureStatus status{};
+  cudaGraph_t graph = nullptr;
+  const cudaGraphNode_t* before = nullptr;
+  const cudaGraphEdgeData* edges = nullptr;
+  std::size_t count = 0;
+  bench::check(cudaStreamGetCaptureInfo(stream, &status, nullptr, &graph, &before, &edges, &count),
+               "cudaStreamGetCaptureInfo");
+  cudaGraphNode_t node = nullptr;
+  bench::check(cudaGraphAddEmptyNode(&node, graph, before, count), "cudaGraphAddEmptyNode");
+  bench::check(cudaStreamUpdateCaptureDependencies(stream, &node, nullptr, 1,
+                                                   cudaStreamSetCaptureDependencies),
+               "cudaStreamUpdateCaptureDependencies");
 }
 
 class Builder {
@@ -108,7 +126,7 @@ class Builder {
     check(program_.add(std::move(step)), "step 'sgd'");
   }
 
-  // Records nothing: the next copy waits for all of this one, as one replay does for another.
+  // The next copy waits for all of this one, as one replay does for another.
   void add_barrier() {
     ai::UserStep step;
     step.name = "barrier";
@@ -119,7 +137,10 @@ class Builder {
       step.reads.push_back(tensor(each.gb));
     }
     step.writes = {tensor(network_.x())};
-    step.cuda = [](const ai::StepContext&) { return ai::Status(); };
+    step.cuda = [](const ai::StepContext& context) {
+      enqueue_nothing(context.stream);
+      return ai::Status();
+    };
     check(program_.add(std::move(step)), "step 'barrier'");
   }
 
