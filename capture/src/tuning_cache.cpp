@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <thread>
 #include <utility>
 
 #include "ai/status.hpp"
@@ -22,6 +23,7 @@ namespace {
 
 constexpr std::size_t kMostBytes = std::size_t{256} << 20;
 constexpr std::chrono::milliseconds kPatience{2000};
+constexpr std::chrono::milliseconds kTurn{3};  // others try each millisecond
 
 void overlay(TuningEntries& entries, const TuningEntries& newer) {
   for (const auto& [machine, choices] : newer) {
@@ -117,22 +119,31 @@ Status TuningCache::store(const TuningMachine& machine, const Choices& choices) 
   };
   const std::string target = follow_links(path_);
   if (auto made = make_folders_above(target); !made.ok()) return failed(made);
-  const auto held = FileLock::take(target, kPatience);  // not under mutex_: it may take a while
-  if (!held) return failed(held.status());
+  // Stores that follow each other closely would keep all others out.
+  std::this_thread::sleep_until(released_ + kTurn);
+  Status written;
+  {
+    const auto held = FileLock::take(target, kPatience);  // not under mutex_: it may take a while
+    if (!held) return failed(held.status());
+    const std::lock_guard lock(mutex_);
+    written = write(target, said);
+  }
+  released_ = std::chrono::steady_clock::now();
+  return written.ok() ? said : failed(written);
+}
 
-  const std::lock_guard lock(mutex_);
+Status TuningCache::write(const std::string& target, Status& said) {
   const auto file = read_file(target, kMostBytes);
   if (auto changed = adopt(file); said.ok()) said = std::move(changed);
-  if (!replaceable_) return said;
+  if (!replaceable_) return {};
   const auto merged = merge_tuning(file.text, unwritten_);
   if (merged.size() > kMostBytes) {
-    return failed(
-        {StatusCode::Unsupported, "it would have more than 256 MiB; remove it to begin anew"});
+    return {StatusCode::Unsupported, "it would have more than 256 MiB; remove it to begin anew"};
   }
-  if (auto written = replace_file(target, merged); !written.ok()) return failed(written);
+  AI_RETURN_IF_ERROR(replace_file(target, merged));
   read_ = stamp_of(target);
   unwritten_.clear();
-  return said;
+  return {};
 }
 
 }  // namespace ai::detail

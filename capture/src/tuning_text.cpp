@@ -286,8 +286,8 @@ std::string file_text(const MachinesJson& machines) {
 
 // ---- Both ----
 
-/// Calls `entry(machine, its JSON, problem, its JSON, choice)` for every good entry; returns what is
-/// wrong with the others.
+/// Calls `entry(machine, its JSON, problem, its JSON, choice)` for every good entry; returns what
+/// is wrong with the others.
 template <typename Entry>
 std::vector<std::string> for_each_entry(const Json& root, const Entry& entry) {
   std::vector<std::string> wrong;

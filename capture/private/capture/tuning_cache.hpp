@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <map>
 #include <memory>
@@ -79,9 +80,13 @@ class TuningCache {
   /// Takes over a state of the file, with what is not in it yet, and says what is wrong with it
   /// unless that has been said.
   [[nodiscard]] Status adopt(const FileContents& file);
+  /// Puts what is unwritten into the file, if that is to be written to; with its lock. `said` gets
+  /// what was wrong with it before.
+  [[nodiscard]] Status write(const std::string& target, Status& said);
 
   const std::string path_;
-  std::mutex storing_;  // one store at a time; taken before mutex_
+  std::mutex storing_;                                // one store at a time; taken before mutex_
+  std::chrono::steady_clock::time_point released_{};  // the file's lock; under storing_
   mutable std::mutex mutex_;
   std::optional<FileStamp> read_;  // the state that machines_ is of; nullopt: not read yet
   bool replaceable_ = true;        // that state

@@ -97,4 +97,18 @@ inline int exit_code(pid_t child) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
+/// Whether a store went well, or another had the lock all the time, as may be where writing is
+/// slow.
+inline bool may_be_busy(const ai::Status& status) {
+  return status.ok() || contains(status.message(), "another process has held the lock");
+}
+
+/// Stores what was kept back.
+inline bool flush(TuningCache& cache) {
+  for (int tries = 0; tries < 50; ++tries) {
+    if (cache.store(machine(), {}).ok()) return true;
+  }
+  return false;
+}
+
 }  // namespace tuning
