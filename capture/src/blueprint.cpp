@@ -99,6 +99,10 @@ void list_steps(Blueprint& blueprint) {
   blueprint.hazards = Hazards(std::move(footprints));
 }
 
+StepLists step_lists(const Blueprint& blueprint) {
+  return in_lanes(blueprint.hazards.dependencies(), blueprint.order.lanes);
+}
+
 WorkspacePlan plan_workspace(const Blueprint& blueprint,
                              const std::vector<std::vector<int>>& dependencies) {
   std::vector<const Step*> steps;
@@ -196,7 +200,7 @@ std::string explain(const Blueprint& blueprint) {
   for (const BoundItem& item : blueprint.items) {
     for (const ChosenTask& task : item.tasks) text += task.explain;
   }
-  return text;
+  return text + blueprint.order.note;
 }
 
 }  // namespace ai::detail

@@ -18,7 +18,7 @@ std::vector<RecordedStep> recorded_steps(const Blueprint& blueprint) {
 }
 
 Result<CudaParts> build(const cuda::Api& api, Blueprint& blueprint) {
-  std::vector<std::vector<int>> dependencies = blueprint.hazards.dependencies();
+  StepLists dependencies = step_lists(blueprint);
   const WorkspacePlan workspace = plan_workspace(blueprint, dependencies);
   auto retained = std::make_unique<Retained>();
   retained->steps = steps_of(blueprint);

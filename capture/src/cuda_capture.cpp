@@ -71,6 +71,7 @@ Result<Executable> capture_with(const cuda::Api& api, const BackendMaker& make_b
   if (!selection) return selection.status();
   Blueprint blueprint = draw(program, std::move(workshop), selection->tasks, selection->choices);
   blueprint.retries = options.capture_retries;
+  blueprint.order = std::move(selection->order);
   Result<Executable> executable =
       make_cuda_executable(api, std::move(blueprint), selection->report);
   if (!executable) reclaim(api);

@@ -10,6 +10,7 @@
 #include <utility>
 #include <variant>
 
+#include "capture/order_tuner.hpp"
 #include "capture/problem_key.hpp"
 
 namespace ai::detail {
@@ -51,6 +52,7 @@ class Selector {
   Result<Selection> run() {
     const double begin = now_();
     AI_RETURN_IF_ERROR(lower_first());
+    begin_ = now_();
     AI_RETURN_IF_ERROR(choose_first());
     store();
     AI_RETURN_IF_ERROR(repeat_all());
@@ -60,6 +62,7 @@ class Selector {
       std::move(part.tasks.begin(), part.tasks.end(), std::back_inserter(selection.tasks));
       std::move(part.choices.begin(), part.choices.end(), std::back_inserter(selection.choices));
     }
+    if (measures()) selection.order = order_of(selection);
     report_.seconds = now_() - begin;
     selection.report = report_;
     return selection;
@@ -197,6 +200,28 @@ class Selector {
     return std::move(*choice);
   }
 
+  /// How many steps may run at once: as the file knows, else as is measured.
+  StepOrder order_of(const Selection& selection) {
+    Picks picks;
+    for (const Choice& choice : selection.choices) {
+      picks.push_back(static_cast<std::size_t>(choice.candidate));
+    }
+    const StepLists lists = step_lists(selection.tasks, picks);
+    if (is_chain(lists)) return {};
+    const std::string key = order_key(selection.tasks, picks, lists);
+    const bool may_recall = tuning_ == Tuning::Measure && !file_.path().empty();
+    if (const StoredChoice* const known = may_recall ? file_.find(key) : nullptr) {
+      if (auto order = recalled_order(*known, file_.path())) return std::move(*order);
+    }
+    const double warm_s = report_.measured > 0 ? 0 : settings_.warm_s;
+    const OrderClock clock{now_, begin_ + settings_.budget_s, settings_.budget_s, warm_s};
+    ChosenOrder chosen =
+        choose_order(api_, program_.device_index(), selection.tasks, picks, lists, clock);
+    report_.orders_timed = chosen.timed;
+    if (chosen.stored) file_.store({{key, *chosen.stored}});
+    return std::move(chosen.order);
+  }
+
   void count(const Task& task, bool was_known) noexcept {
     report_.heuristic_queries += task.queries;
     if (was_known || applicable(task) > 1) report_.tasks += 1;
@@ -210,6 +235,7 @@ class Selector {
   const Tuning tuning_;
   const TunerSettings& settings_;
   const std::function<double()> now_;
+  double begin_ = 0;  // of measuring
   std::vector<Part> parts_;
   std::map<std::string, StoredChoice> chosen_;  // by problem
   TuningReport report_;

@@ -55,6 +55,9 @@ class FakeCuda {
   std::uintptr_t kernel_function = 1;
   std::size_t free_bytes = std::size_t{1} << 30;
   int refusals = 0;  ///< of the next updates of a graph
+  /// What a replay takes beside its work, by the nodes of its graph and their edges.
+  using Edges = std::vector<std::pair<std::size_t, std::size_t>>;
+  std::function<double(std::size_t nodes, const Edges& edges)> graph_takes_us;
   cudaStreamCaptureMode mode = cudaStreamCaptureModeGlobal;
   /// Everything that was made and not destroyed, and every rule that was broken; empty if all is
   /// well.

@@ -192,6 +192,9 @@ struct FakeGraphs {
     if (handle == nullptr) return fake().error(cudaErrorInvalidValue);
     handle->in_flight = fake().holding_;
     fake().microseconds_ += 1;
+    if (fake().graph_takes_us) {
+      fake().microseconds_ += fake().graph_takes_us(handle->nodes.size(), handle->edges);
+    }
     for (std::size_t i = 0; i < handle->nodes.size(); ++i) {
       if (!handle->off.contains(handle->nodes[i].get())) fake().run(*handle->bodies[i]);
     }

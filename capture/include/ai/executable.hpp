@@ -118,7 +118,8 @@ class Executable {
   // gave before is valid until then.
 
   /// For each choice: the candidate, its time, the runner-up, and why the others were not taken; of
-  /// one from the tuning file: that, its time, the runner-up then, and how many were timed.
+  /// one from the tuning file: that, its time, the runner-up then, and how many were timed. At the
+  /// end, where capture had a choice, on how many lanes the steps run.
   [[nodiscard]] const std::string& explain() const noexcept;
   /// What choosing took when the program was captured; a clone chose nothing.
   [[nodiscard]] const TuningReport& tuning() const noexcept;

@@ -11,6 +11,7 @@
 #include "ai/program.hpp"
 #include "capture/choice.hpp"
 #include "capture/hazards.hpp"
+#include "capture/lanes.hpp"
 #include "capture/lowering.hpp"
 #include "capture/workspace.hpp"
 
@@ -68,6 +69,7 @@ struct Blueprint {
   std::vector<std::size_t> item_of = {};  ///< for each operand
   std::vector<BoundStep> steps = {};      ///< of all items, in order
   Hazards hazards = {};
+  StepOrder order = {};
 };
 
 /// May throw std::bad_alloc and what copying a user step's function throws, as may what copies a
@@ -77,6 +79,8 @@ struct Blueprint {
 
 /// Lists the steps of the items anew, and what must wait for what.
 void list_steps(Blueprint& blueprint);
+/// What each listed step waits for: its hazards and its lane.
+[[nodiscard]] StepLists step_lists(const Blueprint& blueprint);
 /// Plans the workspace of the listed steps. `dependencies` is theirs.
 [[nodiscard]] WorkspacePlan plan_workspace(const Blueprint& blueprint,
                                            const std::vector<std::vector<int>>& dependencies);

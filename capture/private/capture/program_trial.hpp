@@ -1,0 +1,54 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "ai/step.hpp"
+#include "capture/lanes.hpp"
+#include "capture/lowering.hpp"
+#include "capture/stopwatch.hpp"
+#include "cuda/owners.hpp"
+
+namespace ai::detail {
+
+/// For each task of a program the index of one of its candidates.
+using Picks = std::vector<std::size_t>;
+
+/// The steps of a program, in order, with what they must wait for. May throw std::bad_alloc, as may
+/// what follows.
+[[nodiscard]] StepLists step_lists(std::span<const LoweredTask> tasks, const Picks& picks);
+
+/// A program as whole graphs on scratch memory, to be timed. The caller's steps and copies keep
+/// their places in the order and do nothing.
+class ProgramTrial {
+ public:
+  /// `tasks` outlive this.
+  ProgramTrial(const cuda::Api& api, int device, std::span<const LoweredTask> tasks) noexcept
+      : api_(api), device_(device), tasks_(tasks) {}
+  ProgramTrial(const ProgramTrial&) = delete;
+  ProgramTrial& operator=(const ProgramTrial&) = delete;
+  ~ProgramTrial() { settle(); }
+
+  /// Finds memory for all steps of `all`, each of which picks prepared candidates, and fills it.
+  /// Unsupported: there is too little.
+  [[nodiscard]] Status set_up(std::span<const Picks> all);
+  /// Precondition for this and the next: set_up.
+  [[nodiscard]] Result<TimedChain> graph(const Picks& picks, const StepLists& lists) const;
+  [[nodiscard]] const Stopwatch& stopwatch() const noexcept { return *stopwatch_; }
+
+ private:
+  void settle() noexcept;
+
+  const cuda::Api& api_;
+  const int device_;
+  const std::span<const LoweredTask> tasks_;
+  cuda::DeviceMemory scratch_;
+  AddressMap addresses_;
+  cuda::OwnedStream stream_;
+  std::optional<Stopwatch> stopwatch_;
+};
+
+}  // namespace ai::detail
