@@ -5,7 +5,6 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -16,6 +15,7 @@
 #include <vector>
 
 #include "core/text.hpp"
+#include "json_fields.hpp"
 
 namespace ai::detail {
 namespace {
@@ -43,70 +43,8 @@ std::string shown(std::string name) {
 
 // ---- Text to entries ----
 
-/// Reads the fields of an object; `wrong` says what the first bad one is.
-class Fields {
- public:
-  explicit Fields(const Json& object) : object_(object) {
-    if (!object.is_object()) wrong_ = text("it is ", kind(object), ", expected an object");
-  }
-
-  void get(const char* name, std::string& out) {
-    if (const auto* const value = at(name, "a string", &Json::is_string)) {
-      out = value->get_ref<const std::string&>();
-    }
-  }
-  void get(const char* name, int& out) {
-    if (const auto* const value = at(name, "a count", &Json::is_number_integer)) {
-      // Also of an unsigned one: larger ones become negative or stay too large.
-      const auto count = value->get<std::int64_t>();
-      if (count < 0 || count > std::numeric_limits<int>::max())
-        return refuse(name, *value, "a count");
-      out = static_cast<int>(count);
-    }
-  }
-  void get(const char* name, double& out) {
-    if (const auto* const value = at(name, "a number", &Json::is_number)) {
-      out = value->get<double>();
-      if (out < 0) refuse(name, *value, "a number that is not negative");
-    }
-  }
-  /// null is -1.
-  void get_time(const char* name, double& out) {
-    out = -1;
-    const auto found = object_.find(name);
-    if (found == object_.end() || !found->is_null()) get(name, out);
-  }
-  const Json* get_object(const char* name) { return at(name, "an object", &Json::is_object); }
-
-  [[nodiscard]] const std::string& wrong() const noexcept { return wrong_; }
-
- private:
-  static std::string kind(const Json& value) {
-    return value.is_number() ? value.dump() : text("of type ", value.type_name());
-  }
-  void refuse(const char* name, const Json& value, const char* wanted) {
-    wrong_ = text("\"", name, "\" is ", kind(value), ", expected ", wanted);
-  }
-  const Json* at(const char* name, const char* wanted, bool (Json::*fits)() const noexcept) {
-    if (!wrong_.empty()) return nullptr;
-    const auto found = object_.find(name);
-    if (found == object_.end()) {
-      wrong_ = text("\"", name, "\" is missing");
-      return nullptr;
-    }
-    if (!((*found).*fits)()) {
-      refuse(name, *found, wanted);
-      return nullptr;
-    }
-    return &*found;
-  }
-
-  const Json& object_;
-  std::string wrong_;
-};
-
 std::string read_choice(const Json& json, StoredChoice& choice) {
-  Fields fields(json);
+  JsonFields fields(json);
   fields.get("candidate", choice.candidate.name);
   fields.get("recipe", choice.candidate.recipe);
   fields.get_time("time_us", choice.time_us);
@@ -119,7 +57,7 @@ std::string read_choice(const Json& json, StoredChoice& choice) {
 }
 
 std::string read_machine(const Json& json, TuningMachine& machine, const Json*& problems) {
-  Fields fields(json);
+  JsonFields fields(json);
   fields.get("gpu", machine.gpu);
   fields.get("sm_count", machine.sm_count);
   fields.get("driver", machine.driver);

@@ -24,7 +24,7 @@ std::string name(int process, int store, int entry) {
 }
 
 TEST_CASE("two processes that store at once lose no entry") {
-  constexpr int kRounds = 4;
+  constexpr int kRounds = 3;
   constexpr int kStores = 60;
   constexpr int kEntries = 5;
   for (int round = 0; round < kRounds; ++round) {
