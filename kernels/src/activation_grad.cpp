@@ -1,13 +1,12 @@
 #include "activation_grad.hpp"
 
-#include <cstddef>
 #include <optional>
 #include <string>
 #include <utility>
 
+#include "activation_grad_steps.hpp"
 #include "bias_grad_steps.hpp"
 #include "kernels/gradients.hpp"
-#include "kernels/launch.hpp"
 
 namespace ai::kernels {
 namespace {
@@ -22,84 +21,6 @@ constexpr const char* kTwoStage = "activation_grad+bias_grad";
 std::int64_t most_steps(BiasKind kind) noexcept {
   return kind == BiasKind::PerN ? 8 : 16;
 }
-
-std::size_t partial_bytes(const GradientArgs& args) noexcept {
-  const std::int64_t sums = args.kind == BiasKind::Scalar
-                                ? args.grid.tiles * args.grid.parts
-                                : args.target.bias.count * args.grid.parts;
-  return static_cast<std::size_t>(sums) * sizeof(double);
-}
-
-std::vector<MemoryRange> reads_of(const GradientArgs& args) {
-  std::vector<MemoryRange> reads = {range_of(args.gy)};
-  if (args.z.data != nullptr) reads.push_back(range_of(args.z));
-  if (args.gc.data != nullptr && args.accumulate_c) reads.push_back(range_of(args.gc));
-  if (args.kind != BiasKind::None && args.partial == nullptr && args.target.accumulate) {
-    reads.push_back(range_of(args.target.bias));
-  }
-  return reads;
-}
-
-std::vector<MemoryRange> writes_of(const GradientArgs& args) {
-  std::vector<MemoryRange> writes;
-  if (args.gz.data != nullptr) writes.push_back(range_of(args.gz));
-  if (args.gc.data != nullptr) writes.push_back(range_of(args.gc));
-  if (args.partial != nullptr) {
-    writes.push_back(ai::range_of(args.partial, partial_bytes(args)));
-  } else if (args.kind != BiasKind::None) {
-    writes.push_back(range_of(args.target.bias));
-  }
-  return writes;
-}
-
-bool vectors_allowed(const GradientArgs& args) noexcept {
-  if (args.gy.cols % kLaneColumns != 0) return false;
-  for (const MatrixView* view : {&args.gy, &args.z, &args.gz, &args.gc}) {
-    if (view->data != nullptr &&
-        (view->ld % kLaneColumns != 0 || alignment_of(view->data) < sizeof(float4))) {
-      return false;
-    }
-  }
-  return true;
-}
-
-class GradientStep final : public Step {
- public:
-  GradientStep(const cuda::Api& api, ActKind act, const GradientArgs& args)
-      : Step("activation_grad", reads_of(args), writes_of(args)),
-        api_(api),
-        act_(act),
-        args_(args) {}
-
-  Status prepare() override {
-    AI_RETURN_IF_ERROR(load(api_, kernel(true)));
-    return load(api_, kernel(false));
-  }
-
-  Status enqueue(const AddressMap& addresses, Stream stream) override {
-    GradientArgs args = args_;
-    args.gy = mapped(addresses, args.gy);
-    args.z = mapped(addresses, args.z);
-    args.gz = mapped(addresses, args.gz);
-    args.gc = mapped(addresses, args.gc);
-    args.target.bias = mapped(addresses, args.target.bias);
-    if (args.partial != nullptr) args.partial = static_cast<double*>(addresses(args.partial));
-    LaunchShape shape;
-    shape.blocks = args.grid.blocks;
-    shape.threads = kGradientThreads;
-    // Only now are all addresses known.
-    return launch(api_, kernel(vectors_allowed(args)), shape, stream, args);
-  }
-
- private:
-  [[nodiscard]] GradientKernel kernel(bool vectors) const noexcept {
-    return gradient_kernel(act_, {args_.kind == BiasKind::PerM, args_.gc.data != nullptr, vectors});
-  }
-
-  const cuda::Api& api_;
-  ActKind act_;
-  GradientArgs args_;
-};
 
 Candidate one_kernel(const cuda::Api& api, ActKind act, GradientArgs args, int sm_count,
                      bool rows_are_split) {
@@ -119,7 +40,7 @@ Candidate one_kernel(const cuda::Api& api, ActKind act, GradientArgs args, int s
     }
     if (!candidate.applicable()) return candidate;
   }
-  candidate.steps.push_back(std::make_shared<GradientStep>(api, act, args));
+  candidate.steps.push_back(gradient_step(api, act, args));
   return candidate;
 }
 
@@ -130,38 +51,30 @@ Candidate two_stage(const cuda::Api& api, ActKind act, GradientArgs args,
   const std::int64_t parts = args.kind == BiasKind::Scalar ? grid.tiles * grid.parts : grid.parts;
   Candidate candidate;
   candidate.name = kTwoStage;
-  candidate.steps.push_back(std::make_shared<GradientStep>(api, act, args));
+  candidate.steps.push_back(gradient_step(api, act, args));
   candidate.steps.push_back(bias_grad_step(api, args.partial, parts, args.target));
   return candidate;
 }
 
-/// The ways to a gBias of a matrix with elements.
-class BiasGradients {
+/// A thread that walks all rows of a column beats threads that share them, and add up, only while
+/// it has no more than these: all in flight at once.
+constexpr std::int64_t kFewRows = 4;
+
+/// The ways to what is asked of a matrix with elements.
+class GradientWays {
  public:
-  BiasGradients(const cuda::Api& api, int sm_count, ActKind act, const GradientArgs& args) noexcept
+  GradientWays(const cuda::Api& api, int sm_count, ActKind act, const GradientArgs& args) noexcept
       : api_(api),
         sm_count_(sm_count),
         act_(act),
         args_(args),
         grid_(full_grid(args.kind, args.gy.rows, args.gy.cols, sm_count)) {}
 
-  [[nodiscard]] Candidate one() const {
-    return one_kernel(api_, act_, args_, sm_count_, rows_are_split());
-  }
-  [[nodiscard]] Candidate two() const { return two_stage(api_, act_, args_, grid_); }
-  [[nodiscard]] Candidate cub() const {
-    return cub_candidate(api_, args_.kind, args_.gy, args_.target, rows_are_split());
-  }
-  /// Whether nothing but sums is asked for, and CUB has a form of them.
-  [[nodiscard]] bool has_cub() const noexcept {
-    return act_ == ActKind::None && args_.gz.data == nullptr && args_.gc.data == nullptr &&
-           args_.kind != BiasKind::PerN;
-  }
-
   /// Whether more than one way may be open.
   [[nodiscard]] bool has_choice() const {
-    return one().applicable() ||
-           (has_cub() && cub_reason(args_.kind, args_.gy, rows_are_split()).empty());
+    if (has_bias() && one().applicable()) return true;  // and the two kernels
+    if (has_cub() && cub_reason(args_.kind, args_.gy, rows_are_split()).empty()) return true;
+    return (has_rows() && rows().applicable()) || (has_tiles() && tiles().applicable());
   }
   /// The one that was found best earlier; none where it is none of these, or not open here.
   [[nodiscard]] std::optional<Candidate> known(const RecalledCandidate& recalled) const;
@@ -169,6 +82,27 @@ class BiasGradients {
   [[nodiscard]] std::vector<Candidate> all() const;
 
  private:
+  [[nodiscard]] Candidate rows() const { return rows_candidate(api_, act_, args_, sm_count_); }
+  [[nodiscard]] Candidate tiles() const { return tiles_candidate(api_, act_, args_, sm_count_); }
+  [[nodiscard]] Candidate one() const {
+    return one_kernel(api_, act_, args_, sm_count_, rows_are_split());
+  }
+  [[nodiscard]] Candidate two() const { return two_stage(api_, act_, args_, grid_); }
+  [[nodiscard]] Candidate cub() const {
+    return cub_candidate(api_, args_.kind, args_.gy, args_.target, rows_are_split());
+  }
+
+  [[nodiscard]] bool has_bias() const noexcept { return args_.kind != BiasKind::None; }
+  /// Whether the small forms have one for this.
+  [[nodiscard]] bool has_rows() const noexcept {
+    return args_.kind == BiasKind::PerN || args_.kind == BiasKind::None;
+  }
+  [[nodiscard]] bool has_tiles() const noexcept { return args_.kind == BiasKind::PerN; }
+  /// Whether nothing but sums is asked for, and CUB has a form of them.
+  [[nodiscard]] bool has_cub() const noexcept {
+    return act_ == ActKind::None && args_.gz.data == nullptr && args_.gc.data == nullptr &&
+           (args_.kind == BiasKind::Scalar || args_.kind == BiasKind::PerM);
+  }
   [[nodiscard]] bool rows_are_split() const noexcept {
     return args_.kind == BiasKind::PerM && grid_.parts > 1;
   }
@@ -184,29 +118,37 @@ class BiasGradients {
   GradientGrid grid_;
 };
 
-std::optional<Candidate> BiasGradients::known(const RecalledCandidate& recalled) const {
+std::optional<Candidate> GradientWays::known(const RecalledCandidate& recalled) const {
   const std::string& name = recalled.name;
   if (recalled.recipe != name) return std::nullopt;
   std::optional<Candidate> candidate;
-  if (name == kTwoStage) {
-    candidate = with_recipe(two());
-  } else if (name == kOneKernel) {
+  if (name == kOneKernel) {
     candidate = with_recipe(one());
+  } else if (has_bias() && name == kTwoStage) {
+    candidate = with_recipe(two());
+  } else if (has_rows() && name == kRowsForm) {
+    candidate = with_recipe(rows());
+  } else if (has_tiles() && name == kTilesForm) {
+    candidate = with_recipe(tiles());
   } else if (has_cub() && name == cub_name(args_.kind)) {
     candidate = with_recipe(cub());
   }
   return candidate && candidate->applicable() ? candidate : std::nullopt;
 }
 
-std::vector<Candidate> BiasGradients::all() const {
+std::vector<Candidate> GradientWays::all() const {
   std::vector<Candidate> candidates;
   // On an H200 cub_reduce beats both forms at [64,256] and [16384,1024]. cub_segmented_reduce,
   // one block a row, wins by 0.2 us at [64,256] and takes twice the time at [16384,1024].
   const bool cub_first = args_.kind == BiasKind::Scalar;
+  const bool rows_first = !has_bias() || args_.gy.rows <= kFewRows;
   if (has_cub() && cub_first) candidates.push_back(with_recipe(cub()));
+  if (has_rows() && rows_first) candidates.push_back(with_recipe(rows()));
   candidates.push_back(with_recipe(one()));
   if (has_cub() && !cub_first) candidates.push_back(with_recipe(cub()));
-  candidates.push_back(with_recipe(two()));
+  if (has_tiles()) candidates.push_back(with_recipe(tiles()));
+  if (has_rows() && !rows_first) candidates.push_back(with_recipe(rows()));
+  if (has_bias()) candidates.push_back(with_recipe(two()));
   return candidates;
 }
 
@@ -252,12 +194,8 @@ Task gradient_task(const cuda::Api& api, int sm_count, const GemmPlan& plan, voi
     task.candidates.push_back(std::move(zero));
     return task;
   }
-  if (!has_bias) {
-    if (args.gz.data == nullptr && args.gc.data == nullptr) return task;
-    task.candidates.push_back(one_kernel(api, act, args, sm_count, false));
-    return task;
-  }
-  const BiasGradients ways(api, sm_count, act, args);
+  if (!has_bias && args.gz.data == nullptr && args.gc.data == nullptr) return task;
+  const GradientWays ways(api, sm_count, act, args);
   const RecalledCandidate* recalled = ways.has_choice() ? recall() : nullptr;
   if (recalled != nullptr) {
     if (std::optional<Candidate> known = ways.known(*recalled)) {

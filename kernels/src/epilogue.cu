@@ -1,6 +1,6 @@
 #include <cuda_runtime_api.h>
 
-#include "kernels/epilogue.hpp"
+#include "epilogue_small.hpp"
 
 namespace ai::kernels {
 namespace {
@@ -77,12 +77,26 @@ __global__ void __launch_bounds__(256) epilogue(const __grid_constant__ Epilogue
   }
 }
 
+template <ActKind kAct, bool kWithZ>
+__global__ void __launch_bounds__(256) small_epilogue(const __grid_constant__ SmallEpilogue call) {
+  const std::uint32_t col = blockIdx.x * blockDim.x + threadIdx.x;
+  const std::uint32_t row = blockIdx.y * blockDim.y + threadIdx.y;
+  if (col < call.cols && row < call.rows) small_epilogue_element<kAct, kWithZ>(call, row, col);
+}
+
 }  // namespace
 
 const void* epilogue_kernel(ActKind act, int width) noexcept {
   return activation::dispatch(act, [width]<ActKind kAct>() {
     return width == 4 ? reinterpret_cast<const void*>(&epilogue<kAct, 4>)
                       : reinterpret_cast<const void*>(&epilogue<kAct, 1>);
+  });
+}
+
+const void* small_epilogue_kernel(ActKind act, bool with_z) noexcept {
+  return activation::dispatch(act, [with_z]<ActKind kAct>() {
+    return with_z ? reinterpret_cast<const void*>(&small_epilogue<kAct, true>)
+                  : reinterpret_cast<const void*>(&small_epilogue<kAct, false>);
   });
 }
 

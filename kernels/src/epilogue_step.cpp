@@ -1,6 +1,9 @@
+#include <limits>
+#include <optional>
 #include <utility>
 #include <vector>
 
+#include "epilogue_small.hpp"
 #include "kernels/epilogue.hpp"
 #include "kernels/launch.hpp"
 
@@ -38,6 +41,34 @@ bool in_fours(const MatrixView& view) noexcept {
          (alignment_of(view.data) >= 16 && view.cols % 4 == 0 && view.ld % 4 == 0);
 }
 
+/// Whether the kernel over one element a thread can do it: nothing but a bias and an activation
+/// over what is there, with indices below 2^31.
+bool is_plain(const Epilogue& epilogue) noexcept {
+  const MatrixView& raw = epilogue.raw;
+  const auto fits = [](std::int64_t count, std::int64_t stride, std::int64_t width) {
+    return (count - 1) * stride + width <= std::numeric_limits<std::int32_t>::max();
+  };
+  const bool in_place =
+      epilogue.z.data == nullptr || (epilogue.z.data == raw.data && epilogue.z.ld == raw.ld);
+  return raw.data != nullptr && epilogue.c.data == nullptr && in_place &&
+         fits(raw.rows, raw.ld, raw.cols) && fits(raw.rows, epilogue.y.ld, raw.cols) &&
+         fits(raw.rows, epilogue.bias_row, 1) && fits(raw.cols, epilogue.bias_col, 1);
+}
+
+/// One thread an element pays while all of them run at once: then nothing is left to share, and the
+/// least code wins. Beyond, blocks queue up, and four elements a thread need a quarter of them.
+std::optional<LaunchShape> small_shape(const Epilogue& epilogue, std::int64_t resident_threads) {
+  constexpr std::int64_t kSmThreads = 2048;
+  if (!is_plain(epilogue) || epilogue.y.rows > resident_threads / epilogue.y.cols) {
+    return std::nullopt;
+  }
+  const LaunchShape shape =
+      element_shape(epilogue.y.rows, epilogue.y.cols, resident_threads / kSmThreads);
+  const std::int64_t threads = shape.blocks * shape.blocks_y * shape.threads * shape.threads_y;
+  if (threads > resident_threads || shape.blocks_y > kMostBlocksY) return std::nullopt;
+  return shape;
+}
+
 class EpilogueStep final : public Step {
  public:
   EpilogueStep(const cuda::Api& api, std::int64_t resident_threads, const Epilogue& epilogue,
@@ -45,22 +76,48 @@ class EpilogueStep final : public Step {
       : Step(std::move(name), reads_of(epilogue), writes_of(epilogue)),
         api_(api),
         max_blocks_(resident_threads / kThreads),
+        small_(small_shape(epilogue, resident_threads)),
         epilogue_(epilogue) {}
 
   Status prepare() override {
+    if (small_) return load(api_, small_kernel());
     AI_RETURN_IF_ERROR(load(api_, epilogue_kernel(epilogue_.act, 1)));
     return load(api_, epilogue_kernel(epilogue_.act, 4));
   }
 
   Status enqueue(const AddressMap& addresses, Stream stream) override {
-    EpilogueArguments args = {epilogue_, 0, 0, 0};
-    Epilogue& call = args.call;
+    Epilogue call = epilogue_;
     call.raw = mapped(addresses, call.raw);
     call.c = mapped(addresses, call.c);
     call.z = mapped(addresses, call.z);
     call.y = mapped(addresses, call.y);
     if (call.bias != nullptr) call.bias = static_cast<const float*>(addresses(call.bias));
+    return small_ ? enqueue_small(call, stream) : enqueue_any(call, stream);
+  }
 
+ private:
+  [[nodiscard]] const void* small_kernel() const noexcept {
+    return small_epilogue_kernel(epilogue_.act, epilogue_.z.data != nullptr);
+  }
+
+  Status enqueue_small(const Epilogue& call, Stream stream) {
+    const auto narrow = [](std::int64_t value) { return static_cast<std::uint32_t>(value); };
+    SmallEpilogue args = {.raw = call.raw.data,
+                          .y = call.y.data,
+                          .bias = call.bias,
+                          .rows = narrow(call.y.rows),
+                          .cols = narrow(call.y.cols),
+                          .ld_raw = narrow(call.raw.ld),
+                          .ld_y = narrow(call.y.ld),
+                          .bias_row = narrow(call.bias_row),
+                          .bias_col = narrow(call.bias_col),
+                          .slope = call.slope};
+    void* arguments[] = {&args};
+    return launch(api_, small_kernel(), *small_, stream, arguments);
+  }
+
+  Status enqueue_any(const Epilogue& call, Stream stream) {
+    EpilogueArguments args = {call, 0, 0, 0};
     // Chosen by the addresses of this recording: a rebound operand may be aligned differently.
     const bool vector =
         in_fours(call.raw) && in_fours(call.c) && in_fours(call.z) && in_fours(call.y);
@@ -75,9 +132,9 @@ class EpilogueStep final : public Step {
     return launch(api_, epilogue_kernel(call.act, width), {blocks, threads}, stream, arguments);
   }
 
- private:
   const cuda::Api& api_;
   std::int64_t max_blocks_;
+  std::optional<LaunchShape> small_;
   Epilogue epilogue_;
 };
 

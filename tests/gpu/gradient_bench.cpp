@@ -127,6 +127,13 @@ void measure_all(int sm_count, cudaStream_t stream) {
       measure({shape[0], shape[1], ActKind::ReLU, kind}, sm_count, stream, copy);
     }
   }
+  const std::int64_t few[][2] = {{1, 64},  {4, 256},  {16, 1024}, {16, 11008}, {32, 256},
+                                 {64, 64}, {64, 256}, {256, 20},  {128, 1024}, {512, 64}};
+  for (const auto& shape : few) {
+    for (const ActKind act : {ActKind::None, ActKind::ReLU, ActKind::Tanh}) {
+      measure({shape[0], shape[1], act, BiasKind::PerN}, sm_count, stream, copy);
+    }
+  }
   measure({64, 256, ActKind::ReLU, BiasKind::None}, sm_count, stream, copy);
   measure({64, 256, ActKind::None, BiasKind::PerM}, sm_count, stream, copy);
   measure({64, 256, ActKind::None, BiasKind::Scalar}, sm_count, stream, copy);

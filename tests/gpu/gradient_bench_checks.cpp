@@ -152,8 +152,8 @@ void check_shape(const Shape& s, int sm_count, cudaStream_t stream, Numbers& ran
 
 void check_all_shapes(bool quick, int sm_count, cudaStream_t stream) {
   Numbers random(20260101);
-  const std::int64_t all_m[] = {1, 2, 31, 33, 64, 501};
-  const std::int64_t all_n[] = {1, 2, 10, 127, 256, 2049};
+  const std::int64_t all_m[] = {1, 2, 4, 5, 31, 32, 33, 64, 501, 513};
+  const std::int64_t all_n[] = {1, 3, 10, 127, 129, 256, 2049};
   for (const std::int64_t m : all_m) {
     for (const std::int64_t n : all_n) {
       for (int act = 0; act <= static_cast<int>(ActKind::Tanh); ++act) {
@@ -186,8 +186,9 @@ void check_all_shapes(bool quick, int sm_count, cudaStream_t stream) {
     }
   }
   // Long and wide: parts of rows, pieces of rows, and blocks that take more than one item.
-  const std::int64_t long_shapes[][2] = {{100003, 3},  {1, 300001}, {3, 40000}, {5000, 260},
-                                         {1, 9000000}, {300000, 1}, {65537, 64}};
+  const std::int64_t long_shapes[][2] = {{100003, 3},  {1, 300001}, {3, 40000},  {5000, 260},
+                                         {1, 9000000}, {300000, 1}, {65537, 64}, {65535, 2},
+                                         {65536, 2},   {1, 135168}};
   for (const auto& shape : long_shapes) {
     if (quick && shape[0] * shape[1] > 1000000) continue;
     for (const BiasKind kind : {BiasKind::Scalar, BiasKind::PerN, BiasKind::PerM}) {
@@ -198,6 +199,10 @@ void check_all_shapes(bool quick, int sm_count, cudaStream_t stream) {
         check_shape(s, sm_count, stream, random);
       }
     }
+    Shape s{shape[0], shape[1]};
+    s.act = ActKind::ReLU;
+    s.kind = BiasKind::None;
+    check_shape(s, sm_count, stream, random);
   }
 }
 

@@ -99,7 +99,7 @@ TEST_CASE("every road equals the oracle for every activation, bias, transpose, Z
 }
 
 TEST_CASE("every road equals the oracle for every activation over every extent, tall and wide") {
-  check_everywhere({"small extents", "paired extents", "long extents"});
+  check_everywhere({"small extents", "paired extents", "long extents", "few rows"});
   Case cube{1024, 1024, 1024, ai::BiasKind::PerN, ai::ActKind::GELU};
   cube.with_z = cube.with_c = true;
   check_everywhere("cube", {cube});
@@ -160,6 +160,15 @@ TEST_CASE("every candidate of a plain layer and its gradients equals the oracle"
       c.with_z = act != ai::ActKind::None;
       check_each_candidate([&](auto&& run) { support::check_backward(c, run); });
     }
+  }
+}
+
+TEST_CASE("every candidate of the gradients of few rows equals the oracle") {
+  for (const Case& c : support::few_row_cases()) {
+    if (c.bias != ai::BiasKind::PerN || !support::asks<support::BackwardData>(c)) continue;
+    Case gradients = c;
+    gradients.ga = support::Wanted::No;  // gB and gBias need all of gZ
+    check_each_candidate([&](auto&& run) { support::check_backward(gradients, run); });
   }
 }
 

@@ -219,6 +219,7 @@ TEST_CASE("C8: M or N may be in the hundreds of thousands, with every bias, forw
     gpu::check_tall_forward(10, extent, gpu::kRoads);
     gpu::check_tall_backward(10, extent, gpu::kRoads);
   }
+  for (const std::int64_t rows : {65535, 65536}) gpu::check_tall_forward(rows, 3, gpu::kRoads);
 }
 
 TEST_CASE("C9: one column and 13824 rows, forward and backward") {

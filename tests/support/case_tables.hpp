@@ -213,6 +213,7 @@ struct CaseGroup {
       {"small extents", small_extent_cases()},
       {"paired extents", paired_extent_cases()},
       {"long extents", long_extent_cases()},
+      {"few rows", few_row_cases()},
       {"strides", stride_cases()},
       {"bias strides", bias_stride_cases()},
       {"alignment", alignment_cases()},

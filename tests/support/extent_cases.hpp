@@ -90,4 +90,25 @@ inline constexpr std::size_t kSmallExtents = 5;  ///< the first of them
   return cases;
 }
 
+/// Few rows, around where kernels for few change over to others; columns that end inside a warp, a
+/// block and a vector. No C, which those kernels leave to others.
+[[nodiscard]] inline std::vector<Case> few_row_cases() {
+  std::vector<Case> cases;
+  for (const std::int64_t m : {1, 2, 3, 4, 5, 31, 32, 33, 512, 513}) {
+    for (const std::int64_t n : {1, 3, 127, 129}) {
+      for (const ai::BiasKind bias : kBiasKinds) {
+        const std::size_t at = cases.size();
+        Case c{m, n, 7, bias, kActs[(at + at / 9) % std::size(kActs)]};
+        c.with_z = at % 5 != 0;
+        c.pad = at % 3 == 0 ? 3 : 0;
+        c.bias_stride = at % 4 == 1 ? 2 : 1;
+        if (at % 7 < 3) c.ga = c.gb = c.gbias = Wanted::Accumulate;
+        c.seed = static_cast<std::uint32_t>(13000 + at);
+        cases.push_back(c);
+      }
+    }
+  }
+  return cases;
+}
+
 }  // namespace support

@@ -10,13 +10,16 @@
 
 namespace ai::kernels {
 
-/// Blocks along x (up to 2^31 - 1; rows of a matrix never go to y or z, which end at 65535),
-/// threads per block and dynamic shared memory.
+/// Blocks along x (up to 2^31 - 1) and y (up to kMostBlocksY: what may have more rows goes along
+/// x), threads per block along each, and dynamic shared memory.
 struct LaunchShape {
   std::int64_t blocks = 1;
   int threads = 256;
   std::size_t shared_bytes = 0;
+  std::int64_t blocks_y = 1;
+  int threads_y = 1;
 };
+inline constexpr std::int64_t kMostBlocksY = 65535;
 
 /// Puts `kernel` on `stream`; `arguments` holds the address of each parameter. Zero blocks launch
 /// nothing. A refused launch is returned.
@@ -48,5 +51,11 @@ template <typename... Parameters>
   const std::int64_t wanted = work / per_block + (work % per_block != 0 ? 1 : 0);
   return wanted < limit ? wanted : limit;
 }
+
+/// One thread an element: columns along x, rows along y. Blocks are of 64 threads, so that little
+/// work spreads over the GPU; where that gives more than `enough` blocks, of up to 256. A matrix
+/// with fewer columns gets several rows a block. Preconditions: rows and cols are 1 or more.
+[[nodiscard]] LaunchShape element_shape(std::int64_t rows, std::int64_t cols,
+                                        std::int64_t enough) noexcept;
 
 }  // namespace ai::kernels

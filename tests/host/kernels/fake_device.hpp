@@ -6,24 +6,29 @@
 #include <string>
 #include <vector>
 
+#include "activation_grad_small.hpp"
 #include "ai/activation.hpp"
 #include "ai/backend.hpp"
 #include "bias_grad.hpp"
 #include "cuda/api.hpp"
+#include "epilogue_small.hpp"
 #include "fake_lt.hpp"
 #include "kernels/backend.hpp"
 #include "kernels/epilogue.hpp"
 
-/// A GPU whose memory is the host's: it runs the epilogue kernel, the one that sums
-/// partial sums into gBias, and the memsets at once.
+/// A GPU whose memory is the host's: it runs the epilogue kernels, the gradient kernels over few
+/// rows, the one that sums partial sums into gBias, and the memsets at once.
 namespace fake_device {
 
 /// What was launched last, apart from cuBLASLt.
 struct Launch {
   const void* kernel = nullptr;
-  int width = 0;  ///< of the epilogue kernel; 0: another kernel
+  int width = 0;       ///< of the epilogue kernel; 0: another kernel
+  bool small = false;  ///< the epilogue kernel for one element a thread
   unsigned blocks = 0;
   unsigned threads = 0;
+  unsigned blocks_y = 1;
+  unsigned threads_y = 1;
 };
 struct State {
   int device = 0;
@@ -69,6 +74,61 @@ void run_epilogue(const ai::kernels::EpilogueArguments& args, int width, std::in
   }
 }
 
+/// Calls f(row, col) for each thread of the grid that is in a matrix of those sizes.
+template <typename F>
+void for_each_thread(const Launch& launch, std::uint32_t rows, std::uint32_t cols, F&& f) {
+  for (std::uint32_t row = 0; row < launch.blocks_y * launch.threads_y; ++row) {
+    for (std::uint32_t col = 0; col < launch.blocks * launch.threads; ++col) {
+      if (row < rows && col < cols) f(row, col);
+    }
+  }
+}
+
+/// What the kernels in activation_grad_small.cu do.
+template <ai::ActKind kAct>
+void run_small_gradient(const ai::kernels::SmallGradient& call, ai::kernels::SmallGradientForm form,
+                        const Launch& launch) {
+  using ai::kernels::SmallGradientForm;
+  constexpr unsigned kTile = ai::kernels::kTileColumns;
+  if (form == SmallGradientForm::Elements) {
+    return for_each_thread(launch, call.rows, call.cols, [&](std::uint32_t row, std::uint32_t col) {
+      ai::kernels::small_gradient_element<kAct>(call, row, col);
+    });
+  }
+  const bool tiles = form == SmallGradientForm::Tiles;
+  const std::uint32_t groups = tiles ? launch.threads / kTile : 1;
+  const std::uint32_t reach = launch.blocks * (tiles ? kTile : launch.threads);
+  for (std::uint32_t col = 0; col < call.cols && col < reach; ++col) {
+    double sum = 0.0;
+    for (std::uint32_t group = 0; group < groups && group < call.rows; ++group) {
+      sum += ai::kernels::small_gradient_column<kAct>(call, col, group, groups);
+    }
+    if (call.bias != nullptr) ai::kernels::store_small_bias(call, col, sum);
+  }
+}
+
+/// Runs one of the small kernels, if `kernel` is one for `kind`.
+template <ai::ActKind kAct>
+void run_small(Launch& launch, void** arguments) {
+  using ai::kernels::SmallGradientForm;
+  for (const bool with_z : {false, true}) {
+    if (launch.kernel != ai::kernels::small_epilogue_kernel(kAct, with_z)) continue;
+    launch.small = true;
+    const auto& call = *static_cast<const ai::kernels::SmallEpilogue*>(arguments[0]);
+    for_each_thread(launch, call.rows, call.cols, [&](std::uint32_t row, std::uint32_t col) {
+      with_z ? ai::kernels::small_epilogue_element<kAct, true>(call, row, col)
+             : ai::kernels::small_epilogue_element<kAct, false>(call, row, col);
+    });
+  }
+  for (const auto form :
+       {SmallGradientForm::Elements, SmallGradientForm::Columns, SmallGradientForm::Tiles}) {
+    const auto kernel = ai::kernels::small_gradient_kernel(kAct, form);
+    if (launch.kernel != reinterpret_cast<const void*>(kernel)) continue;
+    run_small_gradient<kAct>(*static_cast<const ai::kernels::SmallGradient*>(arguments[0]), form,
+                             launch);
+  }
+}
+
 /// What the kernel in bias_grad.cu does.
 inline void run_bias_grad(const ai::kernels::BiasGradArgs& args) {
   const ai::kernels::VectorView& bias = args.target.bias;
@@ -85,11 +145,17 @@ inline void run_bias_grad(const ai::kernels::BiasGradArgs& args) {
 inline cudaError_t launch(const cudaLaunchConfig_t* config, const void* kernel, void** arguments) {
   if (state().launch_error != cudaSuccess) return state().launch_error;
   state().calls.emplace_back("kernel");
-  Launch launch = {kernel, 0, config->gridDim.x, config->blockDim.x};
+  Launch launch;
+  launch.kernel = kernel;
+  launch.blocks = config->gridDim.x;
+  launch.threads = config->blockDim.x;
+  launch.blocks_y = config->gridDim.y;
+  launch.threads_y = config->blockDim.y;
   const std::int64_t threads = std::int64_t{launch.blocks} * launch.threads;
   for (int act = 0; act <= static_cast<int>(ai::ActKind::Tanh); ++act) {
+    const auto kind = static_cast<ai::ActKind>(act);
+    ai::activation::dispatch(kind, [&]<ai::ActKind kAct>() { run_small<kAct>(launch, arguments); });
     for (const int width : {1, 4}) {
-      const auto kind = static_cast<ai::ActKind>(act);
       if (kernel != ai::kernels::epilogue_kernel(kind, width)) continue;
       launch.width = width;
       const auto& args = *static_cast<const ai::kernels::EpilogueArguments*>(arguments[0]);

@@ -152,7 +152,9 @@ TEST_CASE("the steps of every gradient candidate book all that they read and wri
                   Booked booked(call, gz);
                   const auto& steps = candidate.steps;
                   ++seen;
-                  if (candidate.name == "activation_grad") {
+                  if (candidate.name == "activation_grad" ||
+                      candidate.name == "activation_grad/rows" ||
+                      candidate.name == "activation_grad/tiles") {
                     REQUIRE(steps.size() == 1);
                     CHECK(booked(steps[0]->reads()) == matrices_in + old_bias);
                     CHECK(booked(steps[0]->writes()) == matrices_out + bias);
@@ -188,10 +190,10 @@ TEST_CASE("gradients are loaded in fours only where every operand allows it [C13
     call.Z = z.tensor();
     void* symbol = ai::symbolic::allocate(64 * 16 * 4);
     const std::vector<Candidate> candidates = candidates_of(call, symbol);
-    REQUIRE(candidates.size() == 1);
+    REQUIRE(candidates.back().name == "activation_grad");
     ai::AddressMap addresses;
     addresses.add(reinterpret_cast<std::uintptr_t>(symbol), 64 * 16 * 4, gz.data());
-    REQUIRE(candidates[0].steps.at(0)->enqueue(addresses, nullptr).ok());
+    REQUIRE(candidates.back().steps.at(0)->enqueue(addresses, nullptr).ok());
     const auto kernel = [](bool fours) {
       return reinterpret_cast<const void*>(ai::kernels::gradient_kernel(
           ActKind::ReLU, {.along_rows = false, .with_c = false, .vectors = fours}));

@@ -193,7 +193,8 @@ TEST_CASE("a gBias is made the way it was found best, alone") {
       const auto plan = ai::plan_backward(call);
       REQUIRE(plan.ok());
       const Task searched = gradients(*plan);
-      CHECK(searched.candidates.size() == (act == ActKind::None && kind != BiasKind::PerN ? 3 : 2));
+      const std::size_t ways = kind == BiasKind::PerN ? 4 : act == ActKind::None ? 3 : 2;
+      CHECK(searched.candidates.size() == ways);
       for (const Candidate& candidate : searched.candidates) {
         CAPTURE(candidate.name);
         CHECK(candidate.recipe == (candidate.applicable() ? candidate.name : ""));
