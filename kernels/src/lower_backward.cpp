@@ -2,6 +2,7 @@
 #include <tuple>
 #include <utility>
 
+#include "kernels/fused_products.hpp"
 #include "kernels/gradients.hpp"
 #include "kernels/lower.hpp"
 #include "kernels/lt_candidates.hpp"
@@ -82,13 +83,17 @@ Status add_products(Task& task, Machine& machine, const OperandGradient& gradien
                        .call = {.product = gradient.product}};
   if (within_span(gradient.product)) {
     if (const RecalledCandidate* known = recall()) {
-      if (std::optional<Candidate> candidate = recall_lt(machine, road, *known)) {
+      std::optional<Candidate> candidate =
+          recall_fused_product(machine.api(), gradient.product, gradient.name, *known);
+      if (!candidate) candidate = recall_lt(machine, road, *known);
+      if (candidate) {
         task.candidates.push_back(*std::move(candidate));
         task.recalled = true;
         return {};
       }
     }
   }
+  append_fused_products(machine.api(), gradient.product, gradient.name, task.candidates);
   const std::size_t before = machine.queries();
   AI_RETURN_IF_ERROR(append_products(machine, road, task.candidates));
   task.queries = machine.queries() - before;

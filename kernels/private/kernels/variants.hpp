@@ -44,6 +44,14 @@ struct ForwardFamily {
                                      const RecalledCandidate& recalled);
 };
 
+namespace fused {
+[[nodiscard]] std::string reason(const ForwardProblem& problem);
+[[nodiscard]] Status append(Machine& machine, const ForwardProblem& problem,
+                            std::vector<Candidate>& candidates);
+[[nodiscard]] bool searches(const ForwardProblem& problem);
+[[nodiscard]] std::optional<Candidate> recall(Machine& machine, const ForwardProblem& problem,
+                                              const RecalledCandidate& recalled);
+}  // namespace fused
 namespace lt_fused {
 [[nodiscard]] std::string reason(const ForwardProblem& problem);
 [[nodiscard]] Status append(Machine& machine, const ForwardProblem& problem,
@@ -68,7 +76,8 @@ namespace epilogue_only {
 
 /// In order of preference. Exactly one of the last two rows can serve any problem with elements:
 /// its last candidate is the fallback.
-inline constexpr std::array<ForwardFamily, 3> kForwardFamilies = {{
+inline constexpr std::array<ForwardFamily, 4> kForwardFamilies = {{
+    {"fused", &fused::reason, &fused::append, &fused::searches, &fused::recall},
     {"lt_fused", &lt_fused::reason, &lt_fused::append, &lt_fused::searches, &lt_fused::recall},
     {"lt_epilogue", &lt_epilogue::reason, &lt_epilogue::append, &lt_epilogue::searches,
      &lt_epilogue::recall},

@@ -12,12 +12,13 @@
 #include "bias_grad.hpp"
 #include "cuda/api.hpp"
 #include "epilogue_small.hpp"
+#include "fake_fused.hpp"
 #include "fake_lt.hpp"
 #include "kernels/backend.hpp"
 #include "kernels/epilogue.hpp"
 
-/// A GPU whose memory is the host's: it runs the epilogue kernels, the gradient kernels over few
-/// rows, the one that sums partial sums into gBias, and the memsets at once.
+/// A GPU whose memory is the host's: it runs the fused kernels, the epilogue kernels, the gradient
+/// kernels over few rows, the one that sums partial sums into gBias, and the memsets at once.
 namespace fake_device {
 
 /// What was launched last, apart from cuBLASLt.
@@ -155,6 +156,7 @@ inline cudaError_t launch(const cudaLaunchConfig_t* config, const void* kernel, 
   for (int act = 0; act <= static_cast<int>(ai::ActKind::Tanh); ++act) {
     const auto kind = static_cast<ai::ActKind>(act);
     ai::activation::dispatch(kind, [&]<ai::ActKind kAct>() { run_small<kAct>(launch, arguments); });
+    fake_fused::run_if_fused(kernel, kind, launch.blocks, launch.threads, arguments);
     for (const int width : {1, 4}) {
       if (kernel != ai::kernels::epilogue_kernel(kind, width)) continue;
       launch.width = width;

@@ -15,9 +15,9 @@ using ai::ActKind;
 using ai::GemmForward;
 using ai::Task;
 
-inline constexpr std::int64_t kM = 5;
+inline constexpr std::int64_t kM = 9;
 inline constexpr std::int64_t kN = 12;
-inline constexpr std::int64_t kK = 6;
+inline constexpr std::int64_t kK = 10;
 
 /// The one task of a call that must be planned and lowered without an error.
 inline Task lower(ai::Backend& backend, const GemmForward& call, const ai::Recall& recall = {}) {

@@ -76,7 +76,7 @@ TEST_CASE("without an activation gA and gB read gY itself, and no task comes bef
   const std::vector<Task> tasks = lower(*backend, o.call());
   CHECK(names(tasks) == Names{"backward gA[5,6]", "backward gB[6,12]"});
   CHECK(fake_device::names(tasks[0]) ==
-        Names{"lt_gemm/0", "lt_gemm/1", "lt_gemm/2", "lt_gemm/fallback"});
+        Names{"fused/0", "lt_gemm/0", "lt_gemm/1", "lt_gemm/2", "lt_gemm/fallback"});
   CHECK_FALSE(ai::depends_on(*tasks[1].candidates[0].steps[0], *tasks[0].candidates[0].steps[0]));
 }
 

@@ -35,7 +35,7 @@ TEST_CASE("equal questions are put to cuBLASLt once, and each task counts its ow
   SUBCASE("the same layer once more") {
     CHECK(asked_for(call) == 0);
     const Task task = lower(*backend, call);
-    CHECK(fake_device::names(task).size() == 8);
+    CHECK(fake_device::names(task).size() == 9);
     CHECK(call_of(*fake_device::find(task, "lt_fused/1")).algorithm == 2);
   }
   SUBCASE("over other memory") {

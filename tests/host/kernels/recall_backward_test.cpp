@@ -76,7 +76,7 @@ TEST_CASE("all tasks of a backward plan are recalled, each by its number, and no
       const auto first = fake_device::fresh_backend();
       const std::vector<Task> searched = lower(*first, call);
       REQUIRE(searched.size() == 3);
-      for (std::size_t pick = 0; pick < 4; ++pick) {
+      for (std::size_t pick = 0; pick < 6; ++pick) {
         std::vector<RecalledCandidate> known;
         for (const Task& task : searched) {
           const Candidate& candidate = task.candidates[std::min(pick, task.candidates.size() - 1)];
@@ -113,6 +113,7 @@ TEST_CASE("a recalled gA runs the algorithm that was found, byte for byte") {
   const Task searched = lower(*first, call)[1];
   for (const Candidate& candidate : searched.candidates) {
     CAPTURE(candidate.name);
+    if (!candidate.name.starts_with("lt_")) continue;
     const auto backend = fake_device::fresh_backend();
     REQUIRE(fake_device::Runner().run(candidate).ok());
     const RecalledCandidate known = {candidate.name, candidate.recipe};
@@ -147,7 +148,8 @@ TEST_CASE("what is no good for a gradient of a matrix is passed over") {
   const auto backend = fake_device::fresh_backend();
   const Operands o;
   const GemmBackward call = o.call(ActKind::None);
-  const Candidate good = lower(*backend, call)[2].candidates[0];
+  const Task searched = lower(*backend, call)[2];
+  const Candidate& good = *fake_device::find(searched, "lt_gemm/0");
   for (const RecalledCandidate& known :
        {RecalledCandidate{"lt_gemm/0", "lt 0"}, RecalledCandidate{"lt_gemm", good.recipe},
         RecalledCandidate{"lt_fused/0", good.recipe}, RecalledCandidate{"zero_fill", ""},
@@ -156,7 +158,7 @@ TEST_CASE("what is no good for a gradient of a matrix is passed over") {
     const Task task =
         lower(*backend, call, [&](std::size_t i) { return i == 2 ? &known : nullptr; })[2];
     CHECK_FALSE(task.recalled);
-    CHECK(task.candidates.size() == 4);
+    CHECK(fake_device::names(task) == fake_device::names(searched));
   }
 }
 

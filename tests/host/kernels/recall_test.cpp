@@ -121,7 +121,7 @@ TEST_CASE("families that do not apply keep their reasons beside what was recalle
   GemmForward call = o.call();
   call.Z = o.z.tensor();
   const Task task = recall(*backend, call, stored(lower(*backend, call).candidates.back()));
-  CHECK(fake_device::names(task) == Names{"lt_fused", "epilogue", "lt_epilogue/fallback"});
+  CHECK(fake_device::names(task) == Names{"fused", "lt_fused", "epilogue", "lt_epilogue/fallback"});
   CHECK(contains(reason_of(task, "lt_fused"), "Z is asked for too"));
 }
 
