@@ -68,6 +68,8 @@ TEST_CASE("one thread an element: each has one, blocks are small, and full where
         CHECK((shape.blocks - 1) * shape.threads < cols);
         CHECK(shape.blocks_y * shape.threads_y >= rows);
         CHECK((shape.blocks_y - 1) * shape.threads_y < rows);
+        CHECK(shape.threads <= cols);
+        CHECK(shape.threads_y <= rows);
         const int threads = shape.threads * shape.threads_y;
         CHECK(threads <= 256);
         if (shape.blocks * shape.blocks_y > enough)

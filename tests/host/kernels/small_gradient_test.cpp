@@ -143,13 +143,17 @@ TEST_CASE("the small forms give gZ and its sums, rounded once, at every edge") {
               if (!with_bias && !with_gz) continue;
               const auto kind = static_cast<ActKind>(act);
               const Matrix a(m, 2), b(2, n), ga(m, 2);
-              Matrix gy(m, n, 3, 1), z(m, n, 1, 0, 9), bias(1, n, 0, 0, 3);
+              Matrix gy(m, n, 3, 1), z(m, n, 1, 0, 9), bias(n, 1, 1, 0, 3);
               gy.at(m - 1, 0) = std::nanf("");
               z.at(m / 2, n / 2) = -0.0F;
               z.at(0, n - 1) = INFINITY;
               gy.at(m - 1, n - 1) = m == 1 ? -0.0F : -INFINITY;
               GemmBackward call = call_over(a, b, gy, z, ga, kind);
-              if (with_bias) call.gBias = ai::Gradient(bias.tensor(), mode);
+              if (with_bias) {
+                call.gBias = ai::Gradient(
+                    ai::make_tensor_1d(bias.data(), n, ai::DType::F32, ai::Device::CUDA, 0, 2),
+                    mode);
+              }
               void* const gz =
                   with_gz ? ai::symbolic::allocate(static_cast<std::size_t>(m * n) * 4) : nullptr;
               const Task task = task_of(call, gz);
@@ -166,9 +170,9 @@ TEST_CASE("the small forms give gZ and its sums, rounded once, at every edge") {
                 ++seen;
                 std::vector<float> old;
                 for (std::int64_t col = 0; col < n; ++col) {
-                  bias.at(0, col) = mode == GradMode::Overwrite ? std::nanf("") : -0.0F;
-                  if (mode == GradMode::Accumulate && col % 2 == 1) bias.at(0, col) = 3.0F;
-                  old.push_back(bias.at(0, col));
+                  bias.at(col, 0) = mode == GradMode::Overwrite ? std::nanf("") : -0.0F;
+                  if (mode == GradMode::Accumulate && col % 2 == 1) bias.at(col, 0) = 3.0F;
+                  old.push_back(bias.at(col, 0));
                 }
                 fake_device::Runner runner;
                 REQUIRE(runner.run(candidate).ok());
@@ -191,7 +195,7 @@ TEST_CASE("the small forms give gZ and its sums, rounded once, at every edge") {
                   if (!with_bias) continue;
                   const auto before = static_cast<double>(old[static_cast<std::size_t>(col)]);
                   const double wanted = mode == GradMode::Accumulate ? before + sum : sum;
-                  const float got = bias.at(0, col);
+                  const float got = bias.at(col, 0);
                   // Half a unit of the f32, and what the order of an f64 sum may change.
                   const double bound =
                       0x1p-24 * std::fabs(wanted) + static_cast<double>(m) * 0x1p-52 * (size + 3.0);
