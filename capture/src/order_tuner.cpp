@@ -1,228 +1,186 @@
 #include "capture/order_tuner.hpp"
 
 #include <algorithm>
-#include <charconv>
-#include <cstdint>
-#include <cstdio>
-#include <string_view>
 #include <utility>
-#include <vector>
+
+#include "capture/order_text.hpp"
 
 namespace ai::detail {
 namespace {
 
-constexpr int kMostLanes = 4;
-// What another order than that of the data flow must be quicker by.
-constexpr double kWorthIt = 0.98;
-constexpr std::string_view kRecipe = "lanes ";
+constexpr int kLanes[] = {0, 4, 3, 2, 1};
+// What another order than that of the data flow must be quicker by, and another candidate than the
+// quickest.
+constexpr double kWorthAnOrder = 0.98;
+constexpr double kWorthASwap = 0.99;
 constexpr char kRanOut[] = "the tuning budget of the program ran out";
-
-std::string name_of(int lanes) {
-  if (lanes == 0) return "unlimited";
-  return std::to_string(lanes) + (lanes == 1 ? " lane" : " lanes");
-}
-
-std::string line(const std::string& text) {
-  return "order: " + text + "\n";
-}
-
-std::string as_data_flows(const std::string& why) {
-  return line("as the data flow allows (" + why + ")");
-}
-
-std::string times(const std::string& name, double us, const std::string& other, double other_us) {
-  char first[32];
-  char second[32];
-  std::snprintf(first, sizeof first, " %.2f us", us);
-  std::snprintf(second, sizeof second, " %.2f us", other_us);
-  return name + first + ", " + other + second;
-}
-
-/// FNV-1a.
-class Hash {
- public:
-  void add(std::string_view text) noexcept {
-    for (const char c : text) add_byte(static_cast<unsigned char>(c));
-    add_byte(0);
-  }
-  void add(std::uint64_t number) noexcept {
-    for (int i = 0; i < 8; ++i) add_byte(static_cast<unsigned char>(number >> (8 * i)));
-  }
-  [[nodiscard]] std::string text() const {
-    char digits[17];
-    std::snprintf(digits, sizeof digits, "%016llx", static_cast<unsigned long long>(value_));
-    return digits;
-  }
-
- private:
-  void add_byte(unsigned char byte) noexcept { value_ = (value_ ^ byte) * 0x100000001b3U; }
-  std::uint64_t value_ = 0xcbf29ce484222325U;
-};
-
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
 
 /// One order, ready to be timed.
 struct Contender {
-  int lanes;
-  StepLists lists;
-  TimedChain chain = {};
-  std::vector<double> times = {};
-  double us = 0;
+  TimedOrder order = {};
+  StepLists lists = {};
+  TimedChain graph = {};
 };
 
 class OrderTuner {
  public:
-  OrderTuner(const cuda::Api& api, int device, std::span<const LoweredTask> tasks,
-             const Picks& picks, const StepLists& lists, const OrderClock& clock)
-      : api_(api), trial_(api, device, tasks), picks_(picks), clock_(clock) {
-    for (const int lanes : {0, 4, 3, 2, 1}) {
-      static_assert(kMostLanes == 4);
-      Contender next{lanes, in_lanes(lists, lanes)};
-      const bool is_known =
-          std::any_of(contenders_.begin(), contenders_.end(),
-                      [&](const Contender& other) { return other.lists == next.lists; });
-      if (!is_known) contenders_.push_back(std::move(next));
+  OrderTuner(const cuda::Api& api, int device, std::span<const LoweredTask> tasks, Picks& picks,
+             std::span<Swap> swaps, const TrialClock& clock)
+      : api_(api),
+        tasks_(tasks),
+        picks_(picks),
+        swaps_(swaps),
+        clock_(clock),
+        trial_(api, device, tasks, clock) {
+    const StepLists lists = step_lists(tasks, picks);
+    for (const int lanes : kLanes) {
+      StepLists next = in_lanes(lists, lanes);
+      const bool is_known = std::any_of(contenders_.begin(), contenders_.end(),
+                                        [&](const Contender& c) { return c.lists == next; });
+      if (!is_known) contenders_.push_back({{lanes, -1}, std::move(next)});
     }
+    open_ = contenders_.size();
   }
 
   ChosenOrder run() {
-    const std::size_t open = contenders_.size();
-    if (!out_of_time()) {
-      const Status status = measure();
-      if (!status.ok() && status.code() != StatusCode::Unsupported) (void)api_.get_last_error();
-      if (!status.ok()) return not_timed(status.message());
+    if (open_ < 2 && swaps_.empty()) return {};
+    if (clock_.is_out()) return out_of_time();
+    if (Status status = set_up(); !status.ok()) return failed(status);
+    if (Status status = time_orders(); !status.ok()) return failed(status);
+    if (contenders_.front().order.us < 0 && open_ > 1) return out_of_time();
+    Contender& best = *std::min_element(
+        contenders_.begin(), contenders_.end(),
+        [](const Contender& a, const Contender& b) { return weight(a) < weight(b); });
+    const TimedOrder other = other_than(best);
+    if (!is_cut_short_) {
+      if (const Status status = try_swaps(best); !status.ok()) (void)forget(status);
     }
-    ChosenOrder chosen;
-    if (contenders_.size() < 2 || contenders_.front().times.empty()) {
-      chosen = not_timed(kRanOut);
-      if (clock_.budget_s > 0) chosen.stored = to_store(0, -1, {}, -1, open);
-      return chosen;
-    }
-    for (Contender& contender : contenders_) contender.us = median(std::move(contender.times));
-    const Contender& unlimited = contenders_.front();
-    const auto best =
-        std::min_element(contenders_.begin() + 1, contenders_.end(),
-                         [](const Contender& a, const Contender& b) { return a.us < b.us; });
-    const bool is_worth_it = best->us < kWorthIt * unlimited.us;
-    const Contender& first = is_worth_it ? *best : unlimited;
-    const Contender& second = is_worth_it ? unlimited : *best;
-    chosen.timed = contenders_.size();
-    chosen.stored = to_store(first.lanes, first.us, name_of(second.lanes), second.us, open);
-    chosen.order = {first.lanes,
-                    line(times(name_of(first.lanes), first.us, name_of(second.lanes), second.us))};
+    if (open_ < 2) return {};
+    ChosenOrder chosen{{best.order.lanes, note_on(best.order, other)},
+                       to_store(best.order, other),
+                       contenders_.size()};
+    chosen.stored->applicable = static_cast<int>(open_);
+    chosen.stored->timed = static_cast<int>(contenders_.size());
+    chosen.stored->budget_s = is_cut_short_ ? clock_.budget_s : 0;
     return chosen;
   }
 
  private:
-  [[nodiscard]] bool out_of_time() const { return clock_.now() >= clock_.end; }
+  /// The least is taken.
+  static double weight(const Contender& contender) noexcept {
+    return contender.order.us * (contender.order.lanes == 0 ? kWorthAnOrder : 1);
+  }
 
-  static ChosenOrder not_timed(const std::string& why) {
+  /// No limit, or the best lanes where that was taken.
+  [[nodiscard]] TimedOrder other_than(const Contender& taken) const {
+    if (&taken != &contenders_.front()) return contenders_.front().order;
+    TimedOrder best;
+    for (const Contender& contender : contenders_) {
+      if (&contender == &taken || (best.us >= 0 && best.us <= contender.order.us)) continue;
+      best = contender.order;
+    }
+    return best;
+  }
+
+  ChosenOrder not_timed(const std::string& why) const {
     ChosenOrder chosen;
-    chosen.order.note = as_data_flows("not timed: " + why);
+    if (open_ > 1) chosen.order.note = note_on_data_flow("not timed: " + why);
     return chosen;
   }
 
-  /// In turns, so that a drifting clock favours none. What there is no time for is left out.
-  Status measure() {
-    AI_RETURN_IF_ERROR(trial_.set_up({&picks_, 1}));
+  /// Kept too, so that only a capture with more time tries again.
+  ChosenOrder out_of_time() const {
+    ChosenOrder chosen = not_timed(kRanOut);
+    if (clock_.budget_s <= 0 || open_ < 2) return chosen;
+    chosen.stored = to_store({}, {});
+    chosen.stored->applicable = static_cast<int>(open_);
+    chosen.stored->budget_s = clock_.budget_s;
+    return chosen;
+  }
+
+  ChosenOrder failed(const Status& status) const { return not_timed(forget(status)); }
+
+  const std::string& forget(const Status& status) const {
+    if (status.code() != StatusCode::Unsupported) (void)api_.get_last_error();
+    return status.message();
+  }
+
+  Status set_up() {
+    std::vector<Picks> all{picks_};
+    for (const Swap& swap : swaps_) all.push_back(with(swap));
+    return trial_.set_up(all);
+  }
+
+  /// What there is no time for is left out.
+  Status time_orders() {
     std::size_t ready = 0;
-    for (; ready < contenders_.size() && !out_of_time(); ++ready) {
+    for (; ready < open_ && !clock_.is_out(); ++ready) {
       Contender& next = contenders_[ready];
-      Result<TimedChain> chain = trial_.graph(picks_, next.lists);
-      AI_RETURN_IF_ERROR(chain.status());
-      next.chain = std::move(*chain);
+      Result<TimedChain> graph = trial_.graph(picks_, next.lists);
+      AI_RETURN_IF_ERROR(graph.status());
+      next.graph = std::move(*graph);
     }
-    is_cut_short_ = ready < contenders_.size();
-    contenders_.erase(contenders_.begin() + static_cast<std::ptrdiff_t>(ready), contenders_.end());
+    is_cut_short_ = ready < open_;
+    contenders_.resize(std::max<std::size_t>(ready, 1));
     if (ready < 2) return {};
-    const double warm_end = std::min(clock_.now() + clock_.warm_s, clock_.end);
-    AI_RETURN_IF_ERROR(trial_.stopwatch().warm(contenders_.front().chain, warm_end, clock_.now));
-    const int rounds = contenders_.front().chain.effort.final_repetitions;
-    for (int round = 0; round < rounds; ++round) {
-      std::vector<double> turn;
-      for (; turn.size() < ready && !out_of_time();) {
-        const Result<double> time = trial_.stopwatch().time(contenders_[turn.size()].chain);
-        AI_RETURN_IF_ERROR(time.status());
-        turn.push_back(*time);
+    std::vector<const TimedChain*> graphs;
+    for (const Contender& contender : contenders_) graphs.push_back(&contender.graph);
+    const Result<Comparison> result = trial_.compare(graphs);
+    AI_RETURN_IF_ERROR(result.status());
+    is_cut_short_ = is_cut_short_ || result->is_cut_short;
+    for (std::size_t i = 0; i < result->us.size(); ++i) contenders_[i].order.us = result->us[i];
+    return {};
+  }
+
+  [[nodiscard]] Picks with(const Swap& swap) const {
+    Picks picks = picks_;
+    for (const Swap::Pick& pick : swap.picks) picks[pick.task] = pick.candidate;
+    return picks;
+  }
+
+  /// Each against the best so far; what seems quicker has to be so twice.
+  Status try_swaps(Contender& best) {
+    for (Swap& swap : swaps_) {
+      if (clock_.is_out()) return {};
+      const Picks picks = with(swap);
+      Result<TimedChain> graph =
+          trial_.graph(picks, in_lanes(step_lists(tasks_, picks), best.order.lanes));
+      AI_RETURN_IF_ERROR(graph.status());
+      const TimedChain* const graphs[] = {&best.graph, &*graph};
+      Comparison last;
+      bool is_quicker = true;
+      for (int i = 0; i < 2 && is_quicker; ++i) {
+        Result<Comparison> result = trial_.compare(graphs);
+        AI_RETURN_IF_ERROR(result.status());
+        last = std::move(*result);
+        is_quicker = !last.is_cut_short && last.us[1] < kWorthASwap * last.us[0];
       }
-      is_cut_short_ = is_cut_short_ || turn.size() < ready;
-      if (turn.size() < ready) break;
-      for (std::size_t i = 0; i < ready; ++i) contenders_[i].times.push_back(turn[i]);
+      if (!is_quicker) continue;
+      swap.is_taken = true;
+      swap.us_without = last.us[0];
+      swap.us = best.order.us = last.us[1];
+      picks_ = picks;
+      best.graph = std::move(*graph);
     }
     return {};
   }
 
-  [[nodiscard]] StoredChoice to_store(int lanes, double us, std::string runner_up,
-                                      double runner_up_us, std::size_t open) const {
-    StoredChoice stored;
-    stored.candidate = {name_of(lanes), std::string(kRecipe) + std::to_string(lanes)};
-    stored.time_us = us;
-    stored.runner_up = std::move(runner_up);
-    stored.runner_up_us = runner_up_us;
-    stored.applicable = static_cast<int>(open);
-    stored.timed = us < 0 ? 0 : static_cast<int>(contenders_.size());
-    stored.budget_s = us < 0 || is_cut_short_ ? clock_.budget_s : 0;
-    return stored;
-  }
-
   const cuda::Api& api_;
+  const std::span<const LoweredTask> tasks_;
+  Picks& picks_;
+  const std::span<Swap> swaps_;
+  const TrialClock& clock_;
   ProgramTrial trial_;
-  const Picks& picks_;
-  const OrderClock& clock_;
   std::vector<Contender> contenders_;  // the first is without a limit
+  std::size_t open_ = 0;               // how many there were
   bool is_cut_short_ = false;
 };
 
 }  // namespace
 
-std::string order_key(std::span<const LoweredTask> tasks, const Picks& picks,
-                      const StepLists& lists) {
-  Hash hash;
-  for (std::size_t i = 0; i < tasks.size(); ++i) {
-    const Candidate& candidate = tasks[i].task.candidates[picks[i]];
-    hash.add(tasks[i].fixed ? tasks[i].task.name : tasks[i].problem);
-    hash.add(candidate.name);
-    hash.add(candidate.recipe);
-    hash.add(candidate.steps.size());
-  }
-  std::size_t edges = 0;
-  for (const std::vector<int>& before : lists) {
-    hash.add(before.size());
-    for (const int d : before) hash.add(static_cast<std::uint64_t>(d));
-    edges += before.size();
-  }
-  return "order of " + std::to_string(lists.size()) + " steps, " + std::to_string(edges) +
-         " edges, " + hash.text();
-}
-
-std::optional<StepOrder> recalled_order(const StoredChoice& stored, const std::string& path) {
-  const std::string& recipe = stored.candidate.recipe;
-  if (!recipe.starts_with(kRecipe)) return std::nullopt;
-  StepOrder order;
-  const char* const end = recipe.data() + recipe.size();
-  const auto read = std::from_chars(recipe.data() + kRecipe.size(), end, order.lanes);
-  if (read.ec != std::errc() || read.ptr != end || order.lanes < 0 || order.lanes > kMostLanes) {
-    return std::nullopt;
-  }
-  const std::string from = "from the tuning file " + path;
-  if (stored.time_us >= 0 && !stored.runner_up.empty()) {
-    order.note =
-        line(times(name_of(order.lanes), stored.time_us, stored.runner_up, stored.runner_up_us) +
-             " (" + from + ")");
-  } else {
-    order.note =
-        order.lanes == 0 ? as_data_flows(from) : line(name_of(order.lanes) + " (" + from + ")");
-  }
-  return order;
-}
-
 ChosenOrder choose_order(const cuda::Api& api, int device, std::span<const LoweredTask> tasks,
-                         const Picks& picks, const StepLists& lists, const OrderClock& clock) {
-  return OrderTuner(api, device, tasks, picks, lists, clock).run();
+                         Picks& picks, std::span<Swap> swaps, const TrialClock& clock) {
+  return OrderTuner(api, device, tasks, picks, swaps, clock).run();
 }
 
 }  // namespace ai::detail

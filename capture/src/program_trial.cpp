@@ -13,6 +13,10 @@
 namespace ai::detail {
 namespace {
 
+// Of a graph in one measurement, and what they may take together.
+constexpr int kReplays = 25;
+constexpr double kMeasurementUs = 1e3;
+
 class NoStep final : public Step {
  public:
   using Step::Step;
@@ -25,6 +29,12 @@ void for_each_step(std::span<const LoweredTask> tasks, const Picks& picks, const
   for (std::size_t i = 0; i < tasks.size(); ++i) {
     for (const auto& step : tasks[i].task.candidates[picks[i]].steps) visit(tasks[i], step);
   }
+}
+
+double median(std::vector<double>& values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
 }
 
 }  // namespace
@@ -85,8 +95,32 @@ Result<TimedChain> ProgramTrial::graph(const Picks& picks, const StepLists& list
     chain.first_us = i == 0 ? *once : std::min(chain.first_us, *once);
   }
   chain.effort = effort_for(chain.first_us);
-  chain.effort.replays *= std::exchange(chain.effort.copies, 1);
+  chain.effort.copies = 1;
+  chain.effort.replays = chain.first_us * kReplays < kMeasurementUs
+                             ? kReplays
+                             : std::max(1, static_cast<int>(kMeasurementUs / chain.first_us));
   return chain;
+}
+
+Result<Comparison> ProgramTrial::compare(std::span<const TimedChain* const> graphs) {
+  const double warm_end = std::min(clock_.now() + std::exchange(warm_s_, 0), clock_.end);
+  AI_RETURN_IF_ERROR(stopwatch_->warm(*graphs.front(), warm_end, clock_.now));
+  Comparison result;
+  std::vector<std::vector<double>> times(graphs.size());
+  for (int round = 0; round < graphs.front()->effort.final_repetitions; ++round) {
+    std::vector<double> turn;
+    while (turn.size() < graphs.size() && !clock_.is_out()) {
+      const Result<double> time = stopwatch_->time(*graphs[turn.size()]);
+      AI_RETURN_IF_ERROR(time.status());
+      turn.push_back(*time);
+    }
+    result.is_cut_short = turn.size() < graphs.size();
+    if (result.is_cut_short) break;
+    for (std::size_t i = 0; i < turn.size(); ++i) times[i].push_back(turn[i]);
+  }
+  if (times.front().empty()) return result;
+  for (std::vector<double>& mine : times) result.us.push_back(median(mine));
+  return result;
 }
 
 /// Nothing may still run on memory that somebody else will own.

@@ -10,11 +10,16 @@
 #include <utility>
 #include <variant>
 
+#include "capture/order_text.hpp"
 #include "capture/order_tuner.hpp"
 #include "capture/problem_key.hpp"
+#include "capture/swaps.hpp"
 
 namespace ai::detail {
 namespace {
+
+// Of the budget, for timing the program as a whole.
+constexpr double kForWhole = 0.2;
 
 /// Tasks of one problem have the same candidates, unless a backend thinks otherwise.
 bool alike(const Task& a, const Task& b) {
@@ -54,15 +59,22 @@ class Selector {
     AI_RETURN_IF_ERROR(lower_first());
     begin_ = now_();
     AI_RETURN_IF_ERROR(choose_first());
-    store();
+    keep_first();
     AI_RETURN_IF_ERROR(repeat_all());
     Selection selection;
+    std::vector<bool> repeats;
     for (Part& part : parts_) {
       for (const LoweredTask& lowered : part.tasks) count(lowered.task, lowered.stored.has_value());
+      repeats.insert(repeats.end(), part.tasks.size(), part.repeats.has_value());
       std::move(part.tasks.begin(), part.tasks.end(), std::back_inserter(selection.tasks));
       std::move(part.choices.begin(), part.choices.end(), std::back_inserter(selection.choices));
     }
-    if (measures()) selection.order = order_of(selection);
+    TuningCache::Choices measured;
+    if (measures()) {
+      look_at_whole(selection, repeats, measured);
+      collect(selection, repeats, measured);
+      file_.store(measured);
+    }
     report_.seconds = now_() - begin;
     selection.report = report_;
     return selection;
@@ -117,8 +129,10 @@ class Selector {
     for (Part& part : parts_) {
       std::move(part.tasks.begin(), part.tasks.end(), std::back_inserter(tasks));
     }
+    TunerSettings settings = settings_;
+    if (tasks.size() > 1) settings.kept_s = kForWhole * settings_.budget_s;
     Result<std::vector<Choice>> choices =
-        choose(api_, program_.device_index(), tasks, temporaries_of(program_), settings_);
+        choose(api_, program_.device_index(), tasks, temporaries_of(program_), settings);
     AI_RETURN_IF_ERROR(choices.status());
     std::size_t next = 0;
     for (Part& part : parts_) {
@@ -135,9 +149,8 @@ class Selector {
     return {};
   }
 
-  /// What was measured goes into the file, what was chosen serves the rest of the program.
-  void store() {
-    TuningCache::Choices measured;
+  /// What was chosen serves the rest of the program.
+  void keep_first() {
     for (const Part& part : parts_) {
       for (std::size_t i = 0; i < part.tasks.size(); ++i) {
         const LoweredTask& lowered = part.tasks[i];
@@ -149,17 +162,29 @@ class Selector {
           known.candidate = {candidate.name, candidate.recipe};
           known.time_us = choice.verdicts[chosen].time_us;
         }
-        const auto timed = std::count_if(choice.verdicts.begin(), choice.verdicts.end(),
-                                         [](const Verdict& verdict) { return verdict.timed; });
-        if (timed == 0) continue;
-        report_.measured += 1;
-        report_.candidates_timed += static_cast<std::size_t>(timed);
-        if (auto stored = to_store(lowered.task, choice, settings_.budget_s)) {
-          measured.emplace(lowered.problem, std::move(*stored));
-        }
+        const std::size_t timed = count_timed(choice);
+        report_.measured += timed > 0 ? 1 : 0;
+        report_.candidates_timed += timed;
       }
     }
-    file_.store(measured);
+  }
+
+  static std::size_t count_timed(const Choice& choice) {
+    return static_cast<std::size_t>(
+        std::count_if(choice.verdicts.begin(), choice.verdicts.end(),
+                      [](const Verdict& verdict) { return verdict.timed; }));
+  }
+
+  /// What was measured goes into the file.
+  void collect(const Selection& selection, const std::vector<bool>& repeats,
+               TuningCache::Choices& measured) const {
+    for (std::size_t i = 0; i < selection.tasks.size(); ++i) {
+      if (repeats[i] || count_timed(selection.choices[i]) == 0) continue;
+      const LoweredTask& lowered = selection.tasks[i];
+      if (auto stored = to_store(lowered.task, selection.choices[i], settings_.budget_s)) {
+        measured.emplace(lowered.problem, std::move(*stored));
+      }
+    }
   }
 
   Status repeat_all() {
@@ -200,26 +225,45 @@ class Selector {
     return std::move(*choice);
   }
 
-  /// How many steps may run at once: as the file knows, else as is measured.
-  StepOrder order_of(const Selection& selection) {
+  /// How many steps may run at once: as the file knows, else as is measured, and then which
+  /// runners-up are better in their places.
+  void look_at_whole(Selection& selection, const std::vector<bool>& repeats,
+                     TuningCache::Choices& measured) {
+    const auto open = std::count_if(selection.tasks.begin(), selection.tasks.end(),
+                                    [](const LoweredTask& lowered) { return !lowered.fixed; });
+    if (open == 0) return;
     Picks picks;
     for (const Choice& choice : selection.choices) {
       picks.push_back(static_cast<std::size_t>(choice.candidate));
     }
     const StepLists lists = step_lists(selection.tasks, picks);
-    if (is_chain(lists)) return {};
-    const std::string key = order_key(selection.tasks, picks, lists);
     const bool may_recall = tuning_ == Tuning::Measure && !file_.path().empty();
-    if (const StoredChoice* const known = may_recall ? file_.find(key) : nullptr) {
-      if (auto order = recalled_order(*known, file_.path())) return std::move(*order);
+    if (may_recall && !is_chain(lists)) {
+      const StoredChoice* const known = file_.find(order_key(selection.tasks, picks, lists));
+      auto order = known != nullptr ? recalled_order(*known, file_.path()) : std::nullopt;
+      if (order) {
+        selection.order = std::move(*order);
+        return;
+      }
+    }
+    std::vector<Swap> swaps;
+    if (open > 1) {
+      const LowerAgain lower = [this](std::size_t item, const KnownChoices& known) {
+        return lower_item(program_.items()[item], item, backend_, Target::CUDA, make_copy_, known);
+      };
+      swaps = find_swaps(selection, repeats, lower);
     }
     const double warm_s = report_.measured > 0 ? 0 : settings_.warm_s;
-    const OrderClock clock{now_, begin_ + settings_.budget_s, settings_.budget_s, warm_s};
+    const TrialClock clock{now_, begin_ + settings_.budget_s, settings_.budget_s, warm_s};
     ChosenOrder chosen =
-        choose_order(api_, program_.device_index(), selection.tasks, picks, lists, clock);
+        choose_order(api_, program_.device_index(), selection.tasks, picks, swaps, clock);
+    settle_swaps(swaps, selection);
     report_.orders_timed = chosen.timed;
-    if (chosen.stored) file_.store({{key, *chosen.stored}});
-    return std::move(chosen.order);
+    if (chosen.stored) {
+      measured.emplace(order_key(selection.tasks, picks, step_lists(selection.tasks, picks)),
+                       *chosen.stored);
+    }
+    selection.order = std::move(chosen.order);
   }
 
   void count(const Task& task, bool was_known) noexcept {

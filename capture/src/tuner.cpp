@@ -102,8 +102,8 @@ class ProgramTuner {
 
   Result<Choice> choose_open(const Task& task, const ScratchLayout& layout) {
     const double now = now_();
-    const double deadline =
-        now + (begin_ + settings_.budget_s - now) / static_cast<double>(open_.size() - done_);
+    const double deadline = now + (begin_ + settings_.budget_s - settings_.kept_s - now) /
+                                      static_cast<double>(open_.size() - done_);
     std::optional<Trial> trial;
     std::string why_not;
     if (layout.bytes() <= limit_) {

@@ -33,6 +33,7 @@ std::string repr(const ai::TuningReport& report) {
          ", measured=" + std::to_string(report.measured) +
          ", candidates_timed=" + std::to_string(report.candidates_timed) +
          ", heuristic_queries=" + std::to_string(report.heuristic_queries) +
+         ", orders_timed=" + std::to_string(report.orders_timed) +
          ", seconds=" + std::to_string(report.seconds) + ")";
 }
 
@@ -140,6 +141,8 @@ void bind_tuning(nb::module_& module) {
       .def_ro("candidates_timed", &ai::TuningReport::candidates_timed, "In all of them.")
       .def_ro("heuristic_queries", &ai::TuningReport::heuristic_queries,
               "Questions to cuBLASLt's heuristic.")
+      .def_ro("orders_timed", &ai::TuningReport::orders_timed,
+              "Ways to order all steps, tried on the program as a whole.")
       .def_ro("seconds", &ai::TuningReport::seconds, "Wall time of choosing.")
       .def("__repr__", [](const ai::TuningReport& self) { return repr(self); });
   nb::class_<Progress>(module, "TuningProgress", "How far the measuring of one capture has come.")

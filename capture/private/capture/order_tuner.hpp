@@ -1,10 +1,10 @@
 #pragma once
 
 #include <cstddef>
-#include <functional>
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "capture/lanes.hpp"
 #include "capture/lowering.hpp"
@@ -13,21 +13,18 @@
 
 namespace ai::detail {
 
-/// What an order is kept by: it holds for these steps, waiting for each other like this. E.g.
-/// "order of 9 steps, 12 edges, 0123456789abcdef". May throw std::bad_alloc, as may all below.
-[[nodiscard]] std::string order_key(std::span<const LoweredTask> tasks, const Picks& picks,
-                                    const StepLists& lists);
-
-/// An order that was kept as `stored` in the file at `path`; nullopt where it says nothing.
-[[nodiscard]] std::optional<StepOrder> recalled_order(const StoredChoice& stored,
-                                                      const std::string& path);
-
-/// How long there is for timing orders, and how it is known.
-struct OrderClock {
-  std::function<double()> now;
-  double end = 0;
-  double budget_s = 0;  ///< that ends then
-  double warm_s = 0;    ///< of keeping the GPU busy before the first measurement
+/// Another candidate, prepared, for a problem that the program poses once or several times. Times
+/// of short work do not add up exactly, so that it may be better in its place than the quickest.
+struct Swap {
+  struct Pick {
+    std::size_t task = 0;
+    std::size_t candidate = 0;
+    bool is_added = false;  ///< the task did not have it before
+  };
+  std::vector<Pick> picks = {};
+  bool is_taken = false;
+  double us = -1;          ///< of the whole program with it, where it was taken
+  double us_without = -1;  ///< and without
 };
 
 struct ChosenOrder {
@@ -37,10 +34,11 @@ struct ChosenOrder {
 };
 
 /// Times the program whole, on scratch memory, with no limit and with few lanes, and takes a number
-/// of lanes where it is quicker by more than noise. What goes wrong becomes a note, and the order
-/// that of the data flow.
+/// of lanes where it is quicker by more than noise. Then tries the swaps, one after another, and
+/// puts into `picks` what makes the program quicker. What goes wrong becomes a note, and the order
+/// that of the data flow. May throw std::bad_alloc.
 [[nodiscard]] ChosenOrder choose_order(const cuda::Api& api, int device,
-                                       std::span<const LoweredTask> tasks, const Picks& picks,
-                                       const StepLists& lists, const OrderClock& clock);
+                                       std::span<const LoweredTask> tasks, Picks& picks,
+                                       std::span<Swap> swaps, const TrialClock& clock);
 
 }  // namespace ai::detail

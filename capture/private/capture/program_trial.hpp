@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -21,13 +22,30 @@ using Picks = std::vector<std::size_t>;
 /// what follows.
 [[nodiscard]] StepLists step_lists(std::span<const LoweredTask> tasks, const Picks& picks);
 
+/// How long there is for timing programs, and how it is known.
+struct TrialClock {
+  std::function<double()> now;
+  double end = 0;
+  double budget_s = 0;  ///< that ends then
+  double warm_s = 0;    ///< of keeping the GPU busy before the first measurement
+
+  [[nodiscard]] bool is_out() const { return now() >= end; }
+};
+
+/// What graphs take that were timed in turns, so that a drifting clock favours none.
+struct Comparison {
+  std::vector<double> us = {};  ///< of each; none where not all were timed even once
+  bool is_cut_short = false;
+};
+
 /// A program as whole graphs on scratch memory, to be timed. The caller's steps and copies keep
 /// their places in the order and do nothing.
 class ProgramTrial {
  public:
-  /// `tasks` outlive this.
-  ProgramTrial(const cuda::Api& api, int device, std::span<const LoweredTask> tasks) noexcept
-      : api_(api), device_(device), tasks_(tasks) {}
+  /// All outlive this.
+  ProgramTrial(const cuda::Api& api, int device, std::span<const LoweredTask> tasks,
+               const TrialClock& clock)
+      : api_(api), device_(device), tasks_(tasks), clock_(clock), warm_s_(clock.warm_s) {}
   ProgramTrial(const ProgramTrial&) = delete;
   ProgramTrial& operator=(const ProgramTrial&) = delete;
   ~ProgramTrial() { settle(); }
@@ -37,7 +55,7 @@ class ProgramTrial {
   [[nodiscard]] Status set_up(std::span<const Picks> all);
   /// Precondition for this and the next: set_up.
   [[nodiscard]] Result<TimedChain> graph(const Picks& picks, const StepLists& lists) const;
-  [[nodiscard]] const Stopwatch& stopwatch() const noexcept { return *stopwatch_; }
+  [[nodiscard]] Result<Comparison> compare(std::span<const TimedChain* const> graphs);
 
  private:
   void settle() noexcept;
@@ -45,6 +63,8 @@ class ProgramTrial {
   const cuda::Api& api_;
   const int device_;
   const std::span<const LoweredTask> tasks_;
+  const TrialClock& clock_;
+  double warm_s_;  // of the next measurement
   cuda::DeviceMemory scratch_;
   AddressMap addresses_;
   cuda::OwnedStream stream_;

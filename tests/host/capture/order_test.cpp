@@ -254,7 +254,7 @@ TEST_CASE("an entry that names no number of lanes is measured anew") {
   std::string text = r.file();
   const std::size_t at = text.find("\"lanes 1\"");
   REQUIRE(at != std::string::npos);
-  for (const char* recipe : {"\"lanes 9\"", "\"lanes -1\"", "\"lanes\"", "\"lanes 1x\"", "\"\""}) {
+  for (const char* recipe : {"\"lanes 99\"", "\"lanes -1\"", "\"lanes\"", "\"lanes 1x\"", "\"\""}) {
     tuning::write_text(*r.options.tuning_cache, std::string(text).replace(at, 9, recipe));
     CAPTURE(recipe);
     const Executable made = r.capture();

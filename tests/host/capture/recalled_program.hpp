@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -22,6 +23,8 @@ class RecallingBackend final : public Backend {
   std::string without_recipe;  ///< this one has to be searched for
   std::string forgotten;       ///< this one's recipe is of no use any more
   std::string with_scratch;    ///< this one writes scratch
+  std::string sociable;        ///< this one is quicker behind a step that is not itself
+  double in_company_us = 0;    ///< as quick as this
   int asked = 0;               ///< how often something could have been recalled
 
  private:
@@ -53,7 +56,10 @@ class RecallingBackend final : public Backend {
   }
   [[nodiscard]] Candidate made(const GemmPlan& plan, const Way& way) const {
     Candidate made =
-        candidate(way.name, gemm_step(fake_, plan, way.name, way.takes_us, way.flaw), way.trusted);
+        candidate(way.name,
+                  sociable.empty() ? gemm_step(fake_, plan, way.name, way.takes_us, way.flaw)
+                                   : sociable_step(plan, way),
+                  way.trusted);
     made.recipe = recipe_of(way);
     if (way.name == with_scratch) {
       made.steps.push_back(std::make_shared<TestStep>(
@@ -63,7 +69,22 @@ class RecallingBackend final : public Backend {
     return made;
   }
 
+  [[nodiscard]] std::shared_ptr<TestStep> sociable_step(const GemmPlan& plan,
+                                                        const Way& way) const {
+    const auto alone = gemm_step(fake_, plan, way.name, way.takes_us, way.flaw);
+    const auto company =
+        way.name == sociable ? gemm_step(fake_, plan, way.name, in_company_us, way.flaw) : alone;
+    (void)alone->prepare();
+    (void)company->prepare();
+    const auto body = [last = last_, alone, company](const AddressMap& addresses, Stream stream) {
+      const bool is_alone = std::exchange(*last, alone.get()) == alone.get();
+      return (is_alone ? alone : company)->enqueue(addresses, stream);
+    };
+    return std::make_shared<TestStep>(way.name, alone->reads(), alone->writes(), body);
+  }
+
   FakeCuda& fake_;
+  std::shared_ptr<const Step*> last_ = std::make_shared<const Step*>(nullptr);
 };
 
 /// Captures of programs with a tuning file of their own.
