@@ -61,11 +61,12 @@ class OneCandidate final : public ai::Backend {
   std::size_t most_ = 0;
 };
 
-/// Every candidate of every task of the case, one after the other. Returns how many there were.
+/// Every candidate of every task of the case, or the first `limit`, one after the other. Returns
+/// how many there were.
 template <typename Check>
-std::size_t check_each_candidate(Check&& check) {
+std::size_t check_each_candidate(Check&& check, std::size_t limit = SIZE_MAX) {
   std::size_t most = 1;
-  for (std::size_t index = 0; index < most; ++index) {
+  for (std::size_t index = 0; index < std::min(most, limit); ++index) {
     CAPTURE(index);
     check([&](auto& data) {
       OneCandidate backend(index);
@@ -99,7 +100,7 @@ TEST_CASE("every road equals the oracle for every activation, bias, transpose, Z
 }
 
 TEST_CASE("every road equals the oracle for every activation over every extent, tall and wide") {
-  check_everywhere({"small extents", "paired extents", "long extents", "few rows"});
+  check_everywhere({"small extents", "paired extents", "long extents", "few rows", "skinny"});
   Case cube{1024, 1024, 1024, ai::BiasKind::PerN, ai::ActKind::GELU};
   cube.with_z = cube.with_c = true;
   check_everywhere("cube", {cube});
@@ -143,7 +144,8 @@ TEST_CASE("the direct path inside a caller's capture equals the oracle") {
 
 TEST_CASE("C12 every candidate is bitwise exact on integers of 13 bits") {
   std::size_t most = 0;
-  for (const Case& c : support::exact_cases({{37, 29, 41}, {64, 128, 256}, {1, 256, 64}})) {
+  for (const Case& c :
+       support::exact_cases({{37, 29, 41}, {64, 128, 256}, {1, 256, 64}, {5, 20, 235}})) {
     most =
         std::max(most, check_each_candidate([&](auto&& run) { support::check_forward(c, run); }));
     most =
@@ -169,6 +171,18 @@ TEST_CASE("every candidate of the gradients of few rows equals the oracle") {
     Case gradients = c;
     gradients.ga = support::Wanted::No;  // gB and gBias need all of gZ
     check_each_candidate([&](auto&& run) { support::check_backward(gradients, run); });
+  }
+}
+
+TEST_CASE(
+    "the first candidates of few rows or columns, all fused ones among them, equal the oracle") {
+  constexpr std::size_t kFirst = 4;
+  const std::vector<Case> cases = support::skinny_cases();
+  for (std::size_t i = 0; i < cases.size(); i += 3) {  // for the time it takes
+    const Case& c = cases[i];
+    check_each_candidate([&](auto&& run) { support::check_forward(c, run); }, kFirst);
+    if (!support::asks<support::BackwardData>(c)) continue;
+    check_each_candidate([&](auto&& run) { support::check_backward(c, run); }, kFirst);
   }
 }
 

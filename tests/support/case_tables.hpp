@@ -214,12 +214,14 @@ struct CaseGroup {
       {"paired extents", paired_extent_cases()},
       {"long extents", long_extent_cases()},
       {"few rows", few_row_cases()},
+      {"skinny", skinny_cases()},
       {"strides", stride_cases()},
       {"bias strides", bias_stride_cases()},
       {"alignment", alignment_cases()},
       {"scales", scale_cases()},
       {"gradients", gradient_cases()},
-      {"exact", exact_cases({{37, 29, 41}, {64, 128, 256}, {1, 33, 257}})},
+      {"exact",
+       exact_cases({{37, 29, 41}, {64, 128, 256}, {1, 33, 257}, {3, 64, 235}, {8, 5, 512}})},
   };
 }
 [[nodiscard]] inline std::vector<Case> cases_of(const char* group) {

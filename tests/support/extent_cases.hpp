@@ -111,4 +111,42 @@ inline constexpr std::size_t kSmallExtents = 5;  ///< the first of them
   return cases;
 }
 
+/// Up to 9 rows, or columns where they are turned over, of sizes that end inside vectors and
+/// patches or not: the shapes of products that are fused, and outer products as gradients of B.
+/// Operands are padded and moved in turns.
+[[nodiscard]] inline std::vector<Case> skinny_cases() {
+  struct Sides {
+    std::int64_t wide, k;
+  };
+  constexpr Sides kSides[] = {{512, 235}, {1024, 479}, {5, 32},   {1, 256},   {8, 64},
+                              {12, 128},  {64, 64},    {256, 1},  {33, 2051}, {4100, 3},
+                              {20, 20},   {1024, 8},   {100, 36}, {7, 1000}};
+  std::vector<Case> cases;
+  for (const std::int64_t few : {1, 2, 3, 5, 8, 9}) {
+    for (const Sides& sides : kSides) {
+      for (unsigned bits = 0; bits < 4; ++bits) {
+        const std::size_t at = cases.size();
+        const bool turned = (at / 4 + at / 56) % 4 == 3;
+        Case c{turned ? sides.wide : few, turned ? few : sides.wide, sides.k};
+        c.bias = kBiasKinds[(at + at / 4) % std::size(kBiasKinds)];
+        c.act = kActs[(at + at / 9) % std::size(kActs)];
+        c.trans_a = (bits & 1U) != 0;
+        c.trans_b = (bits & 2U) != 0;
+        c.with_z = at % 3 != 0;
+        c.with_c = at % 5 < 2;
+        c.in_place = at % 5 == 1;
+        c.pad = at % 7 < 3 ? 0 : at % 7 < 5 ? 4 : 3;
+        c.offset = at % 6 == 5 ? 1 + static_cast<std::int64_t>(at / 6 % 3) : 0;
+        c.bias_stride = at % 4 == 1 ? 2 : 1;
+        c.alpha = at % 8 == 3 ? -0.75F : 1.0F;
+        if (at % 2 == 1) c.ga = c.gb = c.gbias = Wanted::Accumulate;
+        if (c.in_place) c.gc = Wanted::Accumulate;
+        c.seed = static_cast<std::uint32_t>(14000 + at);
+        cases.push_back(c);
+      }
+    }
+  }
+  return cases;
+}
+
 }  // namespace support
