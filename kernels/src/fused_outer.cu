@@ -5,7 +5,6 @@
 namespace ai::kernels {
 namespace {
 
-/// Columns of `unit` that one thread has of a row, so many as `kWidth` says.
 template <int kWidth>
 __device__ void load(const float* at, float (&values)[kWidth]) {
   if constexpr (kWidth == 4) {
@@ -47,6 +46,7 @@ __global__ void __launch_bounds__(256) outer(const __grid_constant__ FusedArgume
     for (int t = 0; t < kTerms; ++t) {
       if (t < args.k) load(args.r + (t * args.r_k + column * args.r_n), r[t]);
     }
+#pragma unroll 1  // as a rule there is one
     for (unsigned row = first_row; row < args.m; row += row_step) {
       float l[kTerms];
 #pragma unroll
