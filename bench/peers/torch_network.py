@@ -11,6 +11,10 @@ import torch
 from data import LEARNING_RATE, Array, Network
 from torch import Tensor
 
+torch.backends.cuda.matmul.allow_tf32 = False
+torch.backends.cudnn.allow_tf32 = False
+torch.set_float32_matmul_precision("highest")
+
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "None": lambda z: z,
     "ReLU": torch.relu_,

@@ -33,9 +33,6 @@ class TorchPeer:
             raise Absent(str(error)) from error
         if not torch.cuda.is_available():
             raise Absent(f"torch {torch.__version__} finds no usable GPU")
-        torch.backends.cuda.matmul.allow_tf32 = False
-        torch.backends.cudnn.allow_tf32 = False
-        torch.set_float32_matmul_precision("highest")
         return {
             "contestants": ["torch_compile"] if self._compiles else ["torch_graph", "torch_eager"],
             "gpu": torch.cuda.get_device_name(),

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import pathlib
 import subprocess
 import sys
 from collections.abc import Mapping
 from typing import Any
+from unittest import mock
 
 import data
 import peer_protocol
@@ -112,6 +114,18 @@ def test_a_peer_without_its_library_says_so(script: str, module: str) -> None:
     )
     first, last = (json.loads(line) for line in done.stdout.splitlines())
     assert first["absent"] and module in first["error"] and last == {"ok": True}
+
+
+def test_torch_multiplies_in_f32_whoever_asks_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    # A process that was started again is told to prepare before it was asked to describe itself.
+    torch = mock.MagicMock()
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    monkeypatch.delitem(sys.modules, "torch_network", raising=False)
+    importlib.import_module("torch_network")
+    monkeypatch.delitem(sys.modules, "torch_network")
+    assert torch.backends.cuda.matmul.allow_tf32 is False and torch.backends.cudnn.allow_tf32 is False
+    torch.set_float32_matmul_precision.assert_called_once_with("highest")
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -7,6 +7,7 @@ from typing import Any
 import data
 import numpy as np
 import pytest
+import reference
 from checks import check
 from peer_protocol import Wrong
 from reference import Reference, distance
@@ -212,6 +213,15 @@ def test_wrong_results_are_told(what: str) -> None:
     }
     with pytest.raises(Wrong, match=f"^{name.get(what, 'Y')} is off by"):
         check(network, "train_step", y, gradients, parameters, rate)
+
+
+def test_an_update_that_was_never_made_is_told_where_rounding_takes_most_of_it() -> None:
+    rng = np.random.default_rng(1)
+    old = rng.uniform(-1, 1, (64, 64)).astype(np.float32)
+    step = rng.uniform(-1, 1, (64, 64)) * 3e-8  # half of what f32 tells from 1
+    new = (old - step).astype(np.float32)
+    assert reference._update_error(old.astype(np.float64), new, step) == 0
+    assert reference._update_error(old.astype(np.float64), old, step) > reference.TOLERANCE
 
 
 def test_the_sign_of_a_vanishing_z_is_the_peers() -> None:
