@@ -73,6 +73,7 @@ class Server {
     return {{"ok", true},
             {"contestants", contestant_names()},
             {"gpu", found.gpu},
+            {"gpu_id", found.gpu_id},
             {"driver", found.driver},
             {"cuda", found.cuda},
             {"cublaslt", found.cublaslt},

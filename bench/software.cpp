@@ -3,6 +3,8 @@
 #include <cuda_runtime_api.h>
 #include <dlfcn.h>
 
+#include <cstdio>
+
 #include "cuda/device_info.hpp"
 #include "cuda/lt_api.hpp"
 #include "errors.hpp"
@@ -66,6 +68,18 @@ int current_device() {
   return device;
 }
 
+std::string id_of(int device) {
+  cudaDeviceProp properties = {};
+  check(cudaGetDeviceProperties(&properties, device), "cudaGetDeviceProperties");
+  std::string id = "GPU-";
+  for (const char byte : properties.uuid.bytes) {
+    char digits[3];
+    (void)std::snprintf(digits, sizeof digits, "%02x", static_cast<unsigned char>(byte));
+    id += digits;
+  }
+  return id;
+}
+
 }  // namespace
 
 Software software() {
@@ -73,6 +87,7 @@ Software software() {
   if (!info.ok()) throw Failed("the device's properties: " + info.status().to_string());
   Software found;
   found.gpu = info->name;
+  found.gpu_id = id_of(current_device());
   found.driver = Nvml::get().driver_version();
   found.driver_cuda = info->driver_version;
   found.cuda = ai::cuda::version_text(info->runtime_version);

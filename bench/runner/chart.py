@@ -89,7 +89,7 @@ def _group(row: Mapping[str, Any], left: float, top: float, scale: _Scale) -> li
     return marks
 
 
-def _legend(names: Sequence[str], width: float) -> list[str]:
+def _legend(names: Sequence[str]) -> list[str]:
     marks = []
     x = float(LABELS)
     for name in names:
@@ -128,7 +128,7 @@ def svg(document: Mapping[str, Any]) -> str:
         )
     )
     there = {name for row in rows.values() for name in _present(row)}
-    marks += _legend([name for name in CONTESTANTS if name in there], width)
+    marks += _legend([name for name in CONTESTANTS if name in there])
     for mode, left in zip(modes, lefts):
         marks.append(_text(left, TOP - 18, MODE_TITLES[mode], 'font-size="12" font-weight="600"'))
         for decade in scale.decades():

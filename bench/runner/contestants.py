@@ -136,7 +136,7 @@ class Pool:
         return [float(sample) for sample in samples]
 
     def warm(self, seconds: float) -> None:
-        """Keeps the GPU busy with our own graph. Gone, Refused."""
+        """Keeps the GPU busy with one of the row's graphs. Gone, Refused."""
         self._process("ours").ask({"do": "warm", "seconds": seconds}, 60 + 20 * seconds)
 
     def sm_mhz(self) -> int | None:

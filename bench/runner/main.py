@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import datetime
+import json
 import pathlib
 import sys
 import time
@@ -17,9 +18,10 @@ from .schedule import QUICK, Measured, Progress, Settings, measure_row, span
 from .suite import MODES, Row, SuiteError, load, rows
 
 BENCH = pathlib.Path(__file__).resolve().parents[1]
+SUITE = BENCH / "suite.json"
 DESCRIPTION = """Measures every workload of bench/suite.json on this machine's GPU, ours beside its peers, and
 writes <gpu>.json, <gpu>.md, <gpu>.svg and <gpu>-samples.json. docs/performance.md says how to read them. A
-run of some rows or peers, or a quick one, writes below the build folder unless --out says where, so that
+run of some rows or peers, of another suite, or a quick one, writes below the build folder unless --out says where, so that
 bench/results only ever holds whole runs. Exit code 1: a row has no figure of ours, or a result was wrong; 2:
 nothing could be measured."""
 
@@ -29,7 +31,10 @@ def _list(text: str) -> list[str]:
 
 
 def _numbers(text: str) -> list[int]:
-    return [int(item) for item in _list(text)]
+    try:
+        return [int(item) for item in _list(text)]
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{text!r} is no list of whole numbers, as in 1,64") from error
 
 
 def parse(argv: Sequence[str]) -> argparse.Namespace:
@@ -69,7 +74,7 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
         help="for torch.compile in all (default 300)",
     )
     add("--commit", help="where the sources are no git checkout")
-    add("--suite", type=pathlib.Path, default=BENCH / "suite.json", metavar="FILE")
+    add("--suite", type=pathlib.Path, default=SUITE, metavar="FILE", help="workloads other than suite.json's")
     arguments = parser.parse_args(argv)
     unknown = [name for name in arguments.peers if name not in PEERS]
     if unknown:
@@ -107,13 +112,14 @@ class Run:
             [
                 self.commit,
                 programs,
-                self.gpu,
-                str(self.suite.get("driver")),
                 "quick" if arguments.quick else "full",
                 ",".join(sorted(arguments.peers)),
+                json.dumps(pool.descriptions, sort_keys=True),  # GPU, driver and the version of each library
             ]
         )
         self.state = results.State(work / f"{self.stem}-rows.json", identity, arguments.resume)
+        if self.state.refused:
+            say(f"--resume: {self.state.refused}; every row is measured again")
 
     def measure(self, chosen: Sequence[Row]) -> None:
         """Every chosen row that is not there yet; keeps each as soon as it is done."""
@@ -229,7 +235,7 @@ def main(argv: Sequence[str], commands: Mapping[str, Command] | None = None) -> 
         return 2
     files = [
         arguments.suite,
-        BENCH / "runner" / "schedule.py",
+        *sorted(BENCH.glob("runner/*.py")),
         *sorted(BENCH.glob("peers/*.py")),
         *(pathlib.Path(c.arguments[0]) for c in commands.values()),
     ]
@@ -247,7 +253,15 @@ def main(argv: Sequence[str], commands: Mapping[str, Command] | None = None) -> 
         figures, samples = run.documents(every, arguments.quick)
     finally:
         pool.close()
-    whole = len(figures["rows"]) == len(every) and not arguments.quick and set(arguments.peers) == set(PEERS)
+    if not figures["rows"]:
+        say("bench/run: no row was measured, nothing is written")
+        return 2
+    whole = (
+        len(figures["rows"]) == len(every)
+        and not arguments.quick
+        and set(arguments.peers) == set(PEERS)
+        and arguments.suite.resolve() == SUITE
+    )
     out = arguments.out or (BENCH / "results" if whole else work / "results")
     write_all(out, run.stem, figures, samples)
     print(

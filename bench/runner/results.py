@@ -132,20 +132,26 @@ def write(path: pathlib.Path, text: str) -> None:
 
 class State:
     """Rows that are done, kept in a file, so that a run that broke off can go on. `identity` tells what was
-    measured with what; rows of anything else are not taken over.
+    measured with what; rows of anything else are not taken over but set aside, and `refused` says why. OSError.
     """
 
     def __init__(self, path: pathlib.Path, identity: str, resume: bool) -> None:
         self._path = path
         self._identity = identity
         self.rows: dict[str, dict[str, Any]] = {}  # by Row.key: {"row": ..., "samples": ...}
+        self.refused: str | None = None
         if resume and path.exists():
             try:
                 kept = json.loads(path.read_text(encoding="utf-8"))
                 if kept["identity"] == identity:
                     self.rows = dict(kept["rows"])
-            except (OSError, ValueError, KeyError, TypeError):
+                else:
+                    self.refused = f"{path} is of another commit, GPU, program, library or choice of options"
+            except (OSError, ValueError, KeyError, TypeError) as error:
                 self.rows = {}  # a damaged file is worth a new run, not a stop
+                self.refused = f"{path} cannot be used: {error}"
+        if self.refused:
+            os.replace(path, path.with_name(path.name + ".old"))
 
     def keep(self, key: str, row: Mapping[str, Any], samples: Mapping[str, Any]) -> None:
         """Adds a row and writes the file. OSError."""

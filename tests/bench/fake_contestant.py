@@ -38,6 +38,7 @@ def reply_to(request: dict[str, Any], options: dict[str, Any]) -> dict[str, Any]
             "ok": True,
             "contestants": options["contestants"],
             "gpu": options.get("gpu", "NVIDIA H200"),
+            "gpu_id": options.get("gpu_id", "GPU-1"),
             "driver": "580.1",
             "cuda": "13.0",
             "cublaslt": "13.1.0",

@@ -33,11 +33,26 @@ def test_a_limit_ends_a_run_between_rows(run: Any, fakes: Fakes) -> None:
     assert len(run.results()["rows"]) == 3
 
 
-@pytest.mark.parametrize("change", ["commit", "gpu", "peers", "quick", "damage", "no resume"])
-def test_rows_of_another_run_are_measured_again(run: Any, fakes: Fakes, change: str) -> None:
+def test_a_limit_before_the_first_row_writes_nothing(run: Any, fakes: Fakes) -> None:
+    assert run.run(fakes(), "--limit", "0") == 2
+    assert not run.out.exists()
+
+
+@pytest.mark.parametrize(
+    "change",
+    ["commit", "gpu", "another of the same", "library", "peers", "quick", "damage", "no resume"],
+)
+def test_rows_of_another_run_are_measured_again(
+    run: Any, fakes: Fakes, change: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     options = ["--only", "large", "--mode", "forward"]
     run.run(fakes(), *options)
     slower: dict[str, Any] = {"us": {"ours": [20.0]}}
+    torch: dict[str, Any] = {}
+    if change == "another of the same":
+        slower["gpu_id"] = "GPU-2"
+    if change == "library":
+        torch["versions"] = {"torch": "2.12.0"}
     if change != "no resume":
         options.append("--resume")
     if change == "commit":
@@ -53,5 +68,7 @@ def test_rows_of_another_run_are_measured_again(run: Any, fakes: Fakes, change: 
         kept = json.loads((run.folder / "bench-run/h200-rows.json").read_text(encoding="utf-8"))
         kept["identity"] = kept["identity"].replace("quick", "full")
         (run.folder / "bench-run/h200-rows.json").write_text(json.dumps(kept), encoding="utf-8")
-    run.run(fakes(bench_suite=slower), *options)
+    run.run(fakes(bench_suite=slower, torch=torch), *options)
+    assert ("every row is measured again" in capsys.readouterr().err) == (change != "no resume")
+    assert len(list((run.folder / "bench-run").glob("*.old"))) == (change != "no resume")
     assert run.results("b300.json" if change == "gpu" else "h200.json")["rows"][0]["ours_us"] == 20

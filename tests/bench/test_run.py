@@ -170,6 +170,19 @@ def test_a_part_of_the_rows_does_not_replace_the_results_of_all(run: Any, fakes:
     assert (run.folder / "bench-run/results/h200.json").exists()
 
 
+def test_another_suite_does_not_replace_the_results_of_ours(
+    run: Any, fakes: Fakes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(main, "BENCH", run.folder / "bench")
+    whole = ["--build", str(run.folder), "--suite", str(run.suite), "--commit", "0123abc"]
+    assert main.main(whole, fakes()) == 0
+    assert (run.folder / "bench-run/results/h200.json").exists()
+    assert not (run.folder / "bench").exists()
+    monkeypatch.setattr(main, "SUITE", run.suite.resolve())
+    assert main.main(whole, fakes()) == 0
+    assert (run.folder / "bench/results/h200.json").exists()
+
+
 @pytest.mark.parametrize(
     "options, message",
     [
@@ -194,6 +207,15 @@ def test_an_unknown_peer_is_refused(run: Any, fakes: Fakes, capsys: pytest.Captu
     with pytest.raises(SystemExit) as stopped:
         run.run(fakes(), "--peers", "tensorflow")
     assert stopped.value.code == 2 and "no such peer: tensorflow" in capsys.readouterr().err
+
+
+def test_a_batch_that_is_no_number_is_refused(
+    run: Any, fakes: Fakes, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        run.run(fakes(), "--batch", "1,x")
+    assert stopped.value.code == 2
+    assert "argument --batch: '1,x' is no list of whole numbers" in capsys.readouterr().err
 
 
 def test_a_build_folder_without_the_program_is_named(
