@@ -26,20 +26,25 @@ class JaxNetwork:
 
     def __init__(self, network: Network, mode: str) -> None:
         self.mode = mode
+        self._origin = network
         self._acts = [ACTIVATIONS[network.activation_of(layer)] for layer in range(len(network.weights))]
         self.x = jax.device_put(network.x)
         self.given = jax.device_put(network.gy if mode == "forward_backward" else network.target)
-        self.first: Parameters = (
-            [jax.device_put(w) for w in network.weights],
-            [jax.device_put(b) for b in network.biases],
-        )
-        self.parameters = self.first
+        self.reset()
         self._step = jax.jit(
             {
                 "forward": self._forward,
                 "forward_backward": self._forward_backward,
                 "train_step": self._train_step,
-            }[mode]
+            }[mode],
+            donate_argnums=(0,) if mode == "train_step" else (),  # parameters are updated in place
+        )
+
+    def reset(self) -> None:
+        """Weights and biases as they were at first, in memory of their own, since a training step takes it."""
+        self.parameters: Parameters = (
+            [jnp.array(w, copy=True) for w in self._origin.weights],
+            [jnp.array(b, copy=True) for b in self._origin.biases],
         )
 
     def step(self, rate: jax.Array) -> Any:
@@ -95,12 +100,13 @@ def checked(network: Network, step: JaxNetwork) -> float:
     # The gradients do not come out, and a step of the usual rate is lost in the rounding of the weights: take
     # one as long as the weights themselves.
     rate = 1.0
+    first = [*network.weights, *network.biases]
     for _ in range(2):
-        step.parameters = step.first
+        step.reset()
         y, parameters = step.step(jnp.float32(rate))
-        first, new = here(step.first), here(parameters)
+        new = [np.array(array) for array in here(parameters)]
         moved = np.sqrt(sum(float(np.sum((a - b).astype(np.float64) ** 2)) for a, b in zip(first, new)))
         size = np.sqrt(sum(float(np.sum(a.astype(np.float64) ** 2)) for a in first))
         used, rate = rate, float(np.float32(rate * size / max(moved, 1e-30)))
-    step.parameters = step.first
+    step.reset()
     return check(network, step.mode, here(y), parameters=new, rate=used)

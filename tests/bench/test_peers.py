@@ -151,3 +151,17 @@ def test_jax_computes_the_row(activation: str, mode: str) -> None:
 
     network = data.network_of(row(activation, mode=mode))
     assert checked(network, JaxNetwork(network, mode)) < 2e-6
+
+
+def test_jax_updates_its_parameters_in_place_from_step_to_step() -> None:
+    jnp = pytest.importorskip("jax.numpy")
+    from jax_network import JaxNetwork
+
+    network = data.network_of(row(mode="train_step"))
+    step = JaxNetwork(network, "train_step")
+    for _ in range(3):
+        before = step.parameters[0][0]
+        outputs = step.step(jnp.float32(0.1))
+        assert before.is_deleted() and not outputs[1][0][0].is_deleted()
+    step.reset()
+    assert (step.parameters[0][0] == network.weights[0]).all()
