@@ -26,13 +26,17 @@ def name_of(row: Mapping[str, Any]) -> str:
     return f"{row['workload']} {row['batch']} {row['mode']}"
 
 
+def _judges(row: Mapping[str, Any]) -> list[str]:
+    return ["cublaslt_same"] + (["cublaslt_fast"] if row["mode"] == "forward" else [])
+
+
 def misses(rows: Sequence[Mapping[str, Any]]) -> list[Miss]:
     """Rows that miss the goal: against cublaslt_same in every mode, against cublaslt_fast where no Z is asked
     for. Both the ratio of the interleaved rounds and that of the figures have to reach it.
     """
     found = []
     for row in rows:
-        for peer in ["cublaslt_same"] + (["cublaslt_fast"] if row["mode"] == "forward" else []):
+        for peer in _judges(row):
             figure = row[FIGURE_OF[peer]]
             if figure is None or row["ours_us"] is None:
                 continue
@@ -40,6 +44,13 @@ def misses(rows: Sequence[Mapping[str, Any]]) -> list[Miss]:
             if times > GOAL:
                 found.append(Miss(name_of(row), peer, times))
     return found
+
+
+def compared(rows: Sequence[Mapping[str, Any]]) -> tuple[int, int]:
+    """Of how many results `misses` could tell, and how many there are for it to tell of."""
+    peers = [(row, peer) for row in rows for peer in _judges(row)]
+    there = [1 for row, peer in peers if row[FIGURE_OF[peer]] is not None and row["ours_us"] is not None]
+    return len(there), len(peers)
 
 
 def failures(rows: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -74,7 +85,11 @@ def lines(rows: Sequence[Mapping[str, Any]]) -> list[str]:
             + ", ".join(f"{peer} {value:.2f} ({count})" for peer, (value, count) in peers.items())
         )
     missed = misses(rows)
-    text.append(f"{len(missed)} results above {GOAL} times cublaslt_same, or forward cublaslt_fast")
+    there, wanted = compared(rows)
+    text.append(
+        f"{len(missed)} results above {GOAL} times cublaslt_same, or forward cublaslt_fast; "
+        f"{there} of {wanted} were compared"
+    )
     text.extend(f"  {miss.row}: {miss.times:.3f} times {miss.peer}" for miss in missed)
     failed = failures(rows)
     text.append(f"{len(failed)} results failed")

@@ -156,8 +156,11 @@ def test_rows_above_the_goal_are_named(run: Any, fakes: Fakes, capsys: pytest.Ca
     assert run.run(fakes(bench_suite=slow), "--only", "large") == 0
     told = capsys.readouterr().out
     assert "4 results above 1.05" in told  # same in three modes, fast in forward alone
+    assert "4 of 4 were compared" in told
     assert "large 4096 forward: 1.060 times cublaslt_fast" in told
     assert "large 4096 train_step: 1.060 times cublaslt_fast" not in told
+    run.run(fakes(), "--only", "large", "--peers", "cublaslt_fast")
+    assert "1 of 4 were compared" in capsys.readouterr().out
 
 
 def test_a_part_of_the_rows_does_not_replace_the_results_of_all(run: Any, fakes: Fakes) -> None:
