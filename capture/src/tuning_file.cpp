@@ -125,6 +125,7 @@ FileContents read_file(const std::string& path, std::size_t most_bytes) {
   file.stamp = stamp_of(path);
   if (file.absent()) return file;
   const auto unreadable = [&](int error) {
+    file.stamp.error = error;  // no state to stay with: it may pass without a change of the file
     file.problem = "cannot be read: " + reason(error);
     return file;
   };

@@ -13,7 +13,7 @@ namespace ai::detail {
 
 /// What tells one state of a file from another.
 struct FileStamp {
-  int error = 0;  ///< errno of looking at it; ENOENT: there is none
+  int error = 0;  ///< errno of looking at it, or of reading it; ENOENT: there is none
   std::uint64_t device = 0;
   std::uint64_t inode = 0;
   std::int64_t bytes = 0;

@@ -193,6 +193,28 @@ TEST_CASE("a user without the rights reads nothing and changes nothing") {
   CHECK(fs::is_empty(folder / "closed"));
 }
 
+TEST_CASE("a file that cannot be read for a moment is read again, though it has not changed") {
+  const Folder folder;
+  const auto path = folder / "t";
+  TuningCache cache(path);
+  REQUIRE(cache.store(machine(), one("a")).ok());
+  const int code = exit_code(start([&] {  // as where all descriptors are in use
+    rlimit limit{};
+    if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return 1;
+    const rlimit none{0, limit.rlim_max};
+    if (::setrlimit(RLIMIT_NOFILE, &none) != 0) return 2;
+    TuningCache other(path);
+    if (!contains(other.refresh().message(), "cannot be read")) return 3;
+    if (!other.refresh().ok() || other.find(machine(), "a")) return 4;
+    if (::setrlimit(RLIMIT_NOFILE, &limit) != 0) return 5;
+    if (!other.refresh().ok() || other.find(machine(), "a") != choice()) return 6;
+    return other.store(machine(), one("b", 1)).ok() ? 0 : 7;
+  }));
+  CHECK(code == 0);
+  REQUIRE(cache.refresh().ok());
+  CHECK(cache.find(machine(), "b") == choice(1));
+}
+
 TEST_CASE(
     "a file that may not grow as large as it must stays as it was, and nothing is left behind") {
   const Folder folder;
