@@ -1,13 +1,31 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
 
 #include "core/text.hpp"
 
 namespace ai::detail {
+
+/// Whether JSON text nests deeper, as far as it is JSON. Looked at ahead, since a callback makes
+/// the time of parsing quadratic in the number of an object's fields.
+inline bool nests_deeper_than(int most, std::string_view text) noexcept {
+  int depth = 0;
+  bool in_string = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (c == '"') in_string = !in_string;
+    if (in_string && c == '\\') ++i;
+    if (in_string) continue;
+    depth += (c == '{' || c == '[' ? 1 : 0) - (c == '}' || c == ']' ? 1 : 0);
+    if (depth > most) return true;
+  }
+  return false;
+}
 
 /// Reads the fields of an object; `wrong` says what the first bad one is.
 class JsonFields {

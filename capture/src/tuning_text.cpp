@@ -126,20 +126,15 @@ Document unreadable(std::string_view whole, const std::string& why) {
 
 Document read_document(std::string_view whole) {
   if (whole.empty()) return damaged("it is empty");
+  if (nests_deeper_than(kDeepest, whole)) return unreadable(whole, "it nests too deeply");
   Document document;
-  bool too_deep = false;
-  const auto watch_depth = [&](int depth, Json::parse_event_t, Json&) {
-    too_deep = too_deep || depth > kDeepest;
-    return depth <= kDeepest;
-  };
   try {
-    document.root = Json::parse(whole, watch_depth);
+    document.root = Json::parse(whole);
   } catch (const Json::parse_error& error) {
     return unreadable(whole, text("an error at byte ", static_cast<std::int64_t>(error.byte)));
   } catch (const Json::exception&) {
     return unreadable(whole, "a number in it is too large");
   }
-  if (too_deep) return unreadable(whole, "it nests too deeply");
 
   const Json& root = document.root;
   const auto format = root.is_object() ? root.find("format") : root.end();

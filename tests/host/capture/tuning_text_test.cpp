@@ -2,8 +2,10 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <ctime>
 #include <limits>
 #include <string>
 #include <string_view>
@@ -93,7 +95,7 @@ TEST_CASE("times that are no times become unknown, and the file stays JSON") {
 }
 
 TEST_CASE("names may hold anything that is UTF-8, and what is none does no harm") {
-  const std::string name = "quote \" back\\slash\n\t \xc3\xa9 { } [ ]";
+  const std::string name = "quote \" back\\slash\n\t \xc3\xa9 { } [ ]" + std::string(40, '{');
   CHECK(parse_tuning(merge_tuning("", {{machine(), one(name)}})).entries ==
         TuningEntries{{machine(), one(name)}});
   auto odd = machine();
@@ -212,6 +214,25 @@ TEST_CASE("a tuning file with any byte changed gives entries or a problem, and c
       CHECK(parse_tuning(merge_tuning(text, entries())).entries.at(machine()).size() >= 2);
     }
   }
+}
+
+/// Seconds of this process for reading a file of so many entries, the better of two times.
+double seconds_to_parse(int entries) {
+  TuningCache::Choices choices;
+  for (int i = 0; i < entries; ++i) choices.emplace("problem " + std::to_string(i), choice(i));
+  const std::string whole = merge_tuning({}, {{machine(), choices}});
+  double best = 0;
+  for (int i = 0; i < 2; ++i) {
+    const std::clock_t begin = std::clock();
+    CHECK(parse_tuning(whole).entries.at(machine()).size() == choices.size());
+    const double took = static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
+    best = i == 0 ? took : std::min(best, took);
+  }
+  return best;
+}
+
+TEST_CASE("the time of reading a file grows with its entries, not with their square") {
+  CHECK(seconds_to_parse(16000) < 50 * seconds_to_parse(1000));
 }
 
 TEST_CASE("what is no tuning file is told from one that is damaged, and from other versions") {
