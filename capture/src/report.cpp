@@ -47,8 +47,9 @@ void explain(const Task& task, const Choice& choice, std::string& text) {
     if (!verdict.remark.empty()) line += "  " + verdict.remark;
     text += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
     if (!chosen || choice.runner_up.empty()) continue;
-    text += "    " + padded(choice.runner_up, width) + "  " + microseconds(choice.runner_up_us) +
-            "  the runner-up\n";
+    text += "    " + padded(choice.runner_up, width);
+    if (choice.runner_up_us >= 0) text += "  " + microseconds(choice.runner_up_us);
+    text += "  the runner-up\n";
   }
 }
 

@@ -45,6 +45,12 @@ TEST_CASE("a recalled choice shows its time and the runner-up, which is no candi
         "  * lt/3         2.25 us\n"
         "    lt_fused/12  2.50 us  the runner-up\n"
         "    chain        does not apply: M > 1\n");
+  choice.runner_up_us = -1;  // "null" in the file
+  CHECK(explain({&lowered, 1}, {&choice, 1}) ==
+        "forward Y[1,2] (from a file)\n"
+        "  * lt/3         2.25 us\n"
+        "    lt_fused/12  the runner-up\n"
+        "    chain        does not apply: M > 1\n");
 }
 
 TEST_CASE(
