@@ -83,10 +83,11 @@ Choice take_stored(const LoweredTask& lowered) {
 std::optional<StoredChoice> to_store(const Task& task, const Choice& choice, double budget_s) {
   const auto chosen = static_cast<std::size_t>(choice.candidate);
   const Candidate& candidate = task.candidates[chosen];
-  if (candidate.recipe.empty() || choice.verdicts[chosen].time_us < 0) return std::nullopt;
+  const Verdict& taken = choice.verdicts[chosen];
+  if (candidate.recipe.empty() || taken.time_us < 0 || taken.unproven) return std::nullopt;
   StoredChoice stored;
   stored.candidate = {candidate.name, candidate.recipe};
-  stored.time_us = choice.verdicts[chosen].time_us;
+  stored.time_us = taken.time_us;
   stored.applicable = static_cast<int>(applicable(task));
   stored.budget_s = choice.is_cut_short ? budget_s : 0;
   for (std::size_t i = 0; i < choice.verdicts.size(); ++i) {

@@ -52,6 +52,7 @@ Examiner::Fitness Examiner::pass_unchecked(std::size_t candidate) {
   if (task_.candidates[candidate].trusted) {
     verdict.remark = "not checked: the fallback failed";
     verdict.checked = true;
+    verdict.unproven = true;
     return Fitness::Fit;
   }
   verdict.remark = "not taken: it could not be checked, the fallback failed";

@@ -17,6 +17,7 @@ struct Verdict {
   bool dropped = false;   ///< it failed, was wrong or beyond checking: never to be taken
   bool timed = false;     ///< it was run on the clock, be it once
   bool checked = false;   ///< it does what the fallback does, or is trusted where that failed
+  bool unproven = false;  ///< the latter: good for this capture, not to be kept
 };
 
 /// Which candidate of a task was taken, and why not the others.
@@ -44,7 +45,7 @@ struct Choice {
 [[nodiscard]] Choice take_stored(const LoweredTask& lowered);
 
 /// What is to be kept of a choice, for a program measured within `budget_s`. Nothing where its
-/// candidate was not timed or cannot be recalled.
+/// candidate was not timed, could not be compared with anything or cannot be recalled.
 [[nodiscard]] std::optional<StoredChoice> to_store(const Task& task, const Choice& choice,
                                                    double budget_s);
 

@@ -174,6 +174,15 @@ TEST_CASE("what is quick and wrong is never stored") {
   CHECK(r.capture().tuning().recalled == 1);
 }
 
+TEST_CASE("what could not be compared with the fallback serves one capture and is not stored") {
+  Recalled r({{"good", 5}, {"plain", 2, Flaw::FailsToEnqueue}});
+  CHECK(r.chosen() == "good");
+  CHECK(!r.has_file());
+  r.backend.ways = {{"good", 5, Flaw::WrongValue}, {"plain", 6}};
+  CHECK(r.chosen() == "plain");
+  CHECK(r.has_file());
+}
+
 TEST_CASE("what has no recipe, was not timed or had no rival is not stored") {
   Recalled r;
   SUBCASE("no recipe") {
