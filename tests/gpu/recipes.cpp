@@ -211,7 +211,8 @@ TEST_CASE("a recipe of another problem is passed over, or cannot be prepared, or
   std::vector<RecalledCandidate> foreign;
   for (const Problem& problem : kProblems) {
     if (problem.backward) continue;
-    for (const Candidate& candidate : Fixture(problem).lower()[0].candidates) {
+    const std::vector<Task> tasks = Fixture(problem).lower();
+    for (const Candidate& candidate : tasks[0].candidates) {
       if (!candidate.recipe.empty()) foreign.push_back({candidate.name, candidate.recipe});
     }
   }
@@ -237,7 +238,8 @@ TEST_CASE("bytes that are no algorithm harm nobody") {
   const Fixture f(kProblems[2]);
   std::optional<ai::kernels::LtRecipe> good;
   std::string name;
-  for (const Candidate& candidate : f.lower()[0].candidates) {
+  const std::vector<Task> searched = f.lower();
+  for (const Candidate& candidate : searched[0].candidates) {
     if (candidate.recipe.empty()) continue;
     good = ai::kernels::parse_lt_recipe(candidate.recipe);
     name = candidate.name;
