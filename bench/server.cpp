@@ -1,6 +1,11 @@
 #include "server.hpp"
 
+#include <cuda_runtime_api.h>
+
+#include <algorithm>
 #include <cmath>
+#include <cstdio>
+#include <cstdlib>
 #include <istream>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -42,6 +47,13 @@ Json to_json(const Prepared& prepared) {
   return json;
 }
 
+bool tells_of_an_error(const Json& reply) {
+  if (!reply.at("ok")) return true;
+  const Json prepared = reply.value("prepared", Json::object());
+  return std::any_of(prepared.begin(), prepared.end(),
+                     [](const Json& each) { return !each.at("ok"); });
+}
+
 class Server {
  public:
   Json answer(const Json& request) {
@@ -67,7 +79,20 @@ class Server {
                  "', expected describe, prepare, measure, warm, clocks, release or quit");
   }
 
+  /// Ends the process where the context is lost, which no call brings back, so that whoever asks
+  /// starts it again. Nothing can be freed then.
+  void end_if_lost() const {
+    if (!session_) return;
+    const cudaError_t error = cudaDeviceSynchronize();
+    if (error == cudaSuccess) return;
+    std::fprintf(stderr, "bench_suite: the CUDA context is lost: %s\n", cudaGetErrorString(error));
+    std::fflush(stderr);
+    std::_Exit(kContextLost);
+  }
+
  private:
+  static constexpr int kContextLost = 3;
+
   static Json describe() {
     const Software found = software();
     return {{"ok", true},
@@ -122,6 +147,7 @@ void serve(std::istream& in, std::ostream& out) {
       reply = {{"ok", false}, {"error", failed.what()}};
     }
     out << reply.dump(-1, ' ', false, Json::error_handler_t::replace) << std::endl;
+    if (tells_of_an_error(reply)) server.end_if_lost();
   }
 }
 

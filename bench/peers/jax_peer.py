@@ -68,6 +68,9 @@ class JaxPeer:
         if jax is not None:
             jax.clear_caches()
 
+    def lost(self) -> str | None:
+        return None  # JAX has no call that tells
+
     def _dispatches(self, count: int) -> float:
         """Wall time of `count` dispatches, waited for once, in microseconds."""
         import jax

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 UNTIMED = 10  # launches before anything is timed
+CONTEXT_LOST = 3  # exit code
 BATCHES = 5  # samples that one measurement is meant to give
 
 
@@ -46,6 +47,9 @@ class Peer(Protocol):
     def release(self) -> None:
         """Forgets the row."""
 
+    def lost(self) -> str | None:
+        """Why nothing can run in this process any more, or None. Asked after an error."""
+
 
 def _prepare(peer: Peer, request: Mapping[str, Any]) -> dict[str, Any]:
     peer.release()
@@ -57,7 +61,7 @@ def _prepare(peer: Peer, request: Mapping[str, Any]) -> dict[str, Any]:
             answers[contestant] = {"absent": True, "error": str(why)}
         except Wrong as why:
             answers[contestant] = {"ok": False, "error": str(why), "error_norm": why.error}
-        except Exception as error:  # noqa: BLE001: a library that fails is a result, too
+        except Exception as error:  # noqa: BLE001 (a library that fails is a result, too)
             traceback.print_exc()
             answers[contestant] = {"ok": False, "error": _short(error)}
     return {"prepared": answers}
@@ -96,8 +100,14 @@ def answer(peer: Peer, request: Mapping[str, Any]) -> dict[str, Any]:
         return {"ok": False, "error": _short(error)}
 
 
+def _tells_of_an_error(reply: Mapping[str, Any]) -> bool:
+    prepared = reply.get("prepared", {})
+    return not reply["ok"] or any(each.get("ok") is False for each in prepared.values())
+
+
 def serve(peer: Peer) -> int:
-    """Answers requests until "quit" or the end of stdin. What libraries print goes to stderr: stdout carries
+    """Answers requests until "quit" or the end of stdin, or until the peer is lost, so that whoever asks
+    starts it again: the exit code is then CONTEXT_LOST. What libraries print goes to stderr: stdout carries
     replies alone.
     """
     replies = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
@@ -106,8 +116,12 @@ def serve(peer: Peer) -> int:
         if not line.strip():
             continue
         request = json.loads(line)
-        replies.write(json.dumps(answer(peer, request)) + "\n")
+        reply = answer(peer, request)
+        replies.write(json.dumps(reply) + "\n")
         replies.flush()
+        if _tells_of_an_error(reply) and (why := peer.lost()) is not None:
+            print(f"the GPU is lost to this process: {why}", file=sys.stderr, flush=True)
+            return CONTEXT_LOST
         if request.get("do") == "quit":
             break
     return 0

@@ -85,6 +85,16 @@ class TorchPeer:
             torch.cuda.synchronize()
             torch.cuda.empty_cache()
 
+    def lost(self) -> str | None:
+        torch = sys.modules.get("torch")
+        if torch is None or not torch.cuda.is_initialized():
+            return None
+        try:
+            torch.cuda.synchronize()
+        except RuntimeError as error:
+            return str(error).splitlines()[0]
+        return None
+
     def _compile(self, step: Any) -> None:
         """Replaces the network's forward pass by a compiled one. It is captured afterwards, as everything
         else is.

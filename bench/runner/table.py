@@ -157,8 +157,7 @@ def markdown(document: Mapping[str, Any], stem: str) -> str:
         lines += [
             f"## {title}",
             "",
-            "Microseconds of device time a step, back to back; in brackets, times ours. JAX: "
-            "wall time of many dispatches.",
+            "Microseconds of device time a step, back to back; in brackets, times ours. JAX: wall time.",
             "",
             *_figures(of_mode),
         ]

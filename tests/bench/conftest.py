@@ -17,8 +17,8 @@ BENCH = ROOT / "bench"
 FAKE = pathlib.Path(__file__).resolve().parent / "fake_contestant.py"
 sys.path[:0] = [str(BENCH), str(BENCH / "peers")]
 
-from runner import main  # noqa: E402
-from runner.contestants import Command  # noqa: E402
+from runner import main
+from runner.contestants import Command
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -4,13 +4,15 @@
 
 Its argument is JSON. `us`: the samples of a contestant, 10 of each otherwise; `die`, `hang`, `babble`: a
 word; a request whose JSON text has it ends the process with exit code 3, is never answered, or is answered
-with no JSON; `wrong` and `lacks`: contestants whose results are wrong or that do not exist for a row;
+with no JSON; `lose`: a word; a request that has it is answered with an error, after which the process ends
+with exit code 3, unless the file `lose_once` is there, which it makes; `wrong` and `lacks`: contestants whose results are wrong or that do not exist for a row;
 `absent`: why the whole process is; `log`: a file that each request is written to.
 """
 
 from __future__ import annotations
 
 import json
+import pathlib
 import sys
 import time
 from typing import Any
@@ -78,6 +80,11 @@ def main() -> int:
         if options.get("babble", "\0") in text:
             print("oops", flush=True)
             continue
+        if options.get("lose", "\0") in text and not pathlib.Path(options["lose_once"]).exists():
+            pathlib.Path(options["lose_once"]).touch()
+            print(json.dumps({"ok": False, "error": "an illegal memory access"}), flush=True)
+            print("the context is lost", file=sys.stderr)
+            return 3
         print(json.dumps(reply_to(request, options)), flush=True)
         if request["do"] == "quit":
             break

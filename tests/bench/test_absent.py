@@ -50,6 +50,16 @@ def test_a_peer_that_dies_is_started_again_for_the_next_row(run: Any, fakes: Fak
     )
 
 
+def test_a_process_that_lost_its_gpu_is_started_again_for_the_next_row(run: Any, fakes: Fakes) -> None:
+    one = '"contestant": "cublaslt_same", "what": "device"'
+    lost = {"lose": one, "lose_once": str(run.folder / "lost")}
+    run.run(fakes(bench_suite=lost), "--only", "small", "--mode", "forward")
+    first, second = run.row("small/1/forward"), run.row("small/64/forward")
+    assert "an illegal memory access" in first["absent"]["cublaslt_same"]
+    assert "ended with exit code 3: the context is lost" in first["absent"]["ours"]
+    assert second["ours_us"] == second["cublaslt_same_us"] == 10 and second["absent"] == {}
+
+
 def test_a_peer_that_dies_again_and_again_is_given_up(run: Any, fakes: Fakes) -> None:
     assert run.run(fakes(jax={"die": "prepare"}), "--only", "small") == 0
     reasons = [row["absent"]["jax"] for row in run.results()["rows"]]

@@ -56,6 +56,9 @@ class Small:
     def release(self) -> None:
         pass
 
+    def lost(self) -> str | None:
+        return None
+
 
 def test_every_request_has_a_reply() -> None:
     peer = Small()
@@ -81,6 +84,34 @@ def test_every_request_has_a_reply() -> None:
     }
     assert peer_protocol.answer(peer, {"do": "measure"})["error"] == "KeyError: 'contestant'"
     assert peer_protocol.answer(peer, {"do": "dance"}) == {"ok": False, "error": "no such request: 'dance'"}
+
+
+@pytest.mark.parametrize(
+    "contestant, lost, answered",
+    [
+        ("d", "'an illegal access'", 1),
+        ("d", "None", 2),
+        ("c", "'an illegal access'", 1),
+        ("a", "'not asked'", 2),
+    ],
+)
+def test_a_process_that_is_lost_ends_after_its_reply(contestant: str, lost: str, answered: int) -> None:
+    code = (
+        f"import sys; sys.path[:0] = [{str(BENCH / 'peers')!r}, {str(pathlib.Path(__file__).parent)!r}]\n"
+        "from test_peers import Small\nfrom peer_protocol import serve\n"
+        f"Small.lost = lambda self: {lost}\nsys.exit(serve(Small()))"
+    )
+    prepare = json.dumps({"do": "prepare", "row": row(), "contestants": [contestant]})
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        input=prepare + '\n{"do": "quit"}\n',
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert len(done.stdout.splitlines()) == answered
+    assert done.returncode == (peer_protocol.CONTEXT_LOST if answered == 1 else 0)
+    assert ("is lost to this process: an illegal access" in done.stderr) == (answered == 1)
 
 
 def test_batches_fill_the_time_and_the_first_launches_are_not_timed() -> None:
