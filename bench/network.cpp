@@ -4,6 +4,26 @@
 #include "timing.hpp"
 
 namespace bench {
+namespace {
+
+// Writes everything that the L2 cache holds back to memory. What a kernel has written stays there
+// as the one copy that may be read; on an H200, whose L2 has two halves, a product of [1,1024] with
+// weights so written took 3.7 us, with weights that were copied from the host 3.2 us.
+void write_back_l2() {
+  int device = 0;
+  int bytes = 0;
+  check(cudaGetDevice(&device), "cudaGetDevice");
+  check(cudaDeviceGetAttribute(&bytes, cudaDevAttrL2CacheSize, device), "cudaDeviceGetAttribute");
+  void* other = nullptr;
+  const std::size_t enough = 3 * static_cast<std::size_t>(bytes);
+  check(cudaMalloc(&other, enough), "cudaMalloc to write the L2 cache back");
+  cudaError_t error = cudaMemset(other, 0, enough);
+  if (error == cudaSuccess) error = cudaDeviceSynchronize();
+  (void)cudaFree(other);
+  check(error, "writing the L2 cache back");
+}
+
+}  // namespace
 
 Network::Network(const Row& row) : row_(row) {
   try {
@@ -56,6 +76,7 @@ void Network::reset() {
     enqueue_fill(layers_.back().gy, kGivenGradient, 1.0F, stream);
   }
   check(cudaDeviceSynchronize(), "filling a network");
+  write_back_l2();
 }
 
 std::vector<float> download(const Matrix& matrix) {

@@ -48,7 +48,8 @@ class Network {
     return l == 0 ? x_ : layers_[static_cast<std::size_t>(l - 1)].y;
   }
 
-  /// Everything as it was at first, that is as HostNetwork(row()) is; done when it returns.
+  /// Everything as it was at first, that is as HostNetwork(row()) is, and in memory as if it had
+  /// been copied from the host; done when it returns.
   void reset();
 
  private:
