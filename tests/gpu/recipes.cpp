@@ -2,7 +2,6 @@
 #include <cuda_runtime.h>
 #include <doctest/doctest.h>
 
-#include <cstdint>
 #include <cstring>
 #include <memory>
 #include <optional>
@@ -12,7 +11,6 @@
 #include <vector>
 
 #include "ai/kernels/backend_factory.hpp"
-#include "kernels/lt_recipe.hpp"
 #include "layer.hpp"
 
 namespace {
@@ -232,35 +230,4 @@ TEST_CASE("a recipe of another problem is passed over, or cannot be prepared, or
       if (got) CHECK(same_bits(*got, *wanted));
     }
   }
-}
-
-TEST_CASE("bytes that are no algorithm harm nobody") {
-  const Fixture f(kProblems[2]);
-  std::optional<ai::kernels::LtRecipe> good;
-  std::string name;
-  const std::vector<Task> searched = f.lower();
-  for (const Candidate& candidate : searched[0].candidates) {
-    if (candidate.recipe.empty()) continue;
-    good = ai::kernels::parse_lt_recipe(candidate.recipe);
-    name = candidate.name;
-  }
-  REQUIRE(good.has_value());
-  good->algorithm.workspace_bytes = std::size_t{32} << 20;
-  std::mt19937_64 random(11);
-  int accepted = 0;
-  for (int i = 0; i < 300; ++i) {
-    ai::kernels::LtRecipe bad = *good;
-    if (i % 3 == 0) {
-      for (std::uint64_t& word : bad.algorithm.algo.data) word = random();
-    } else {
-      bad.algorithm.algo.data[random() % 8] ^= std::uint64_t{1} << (random() % 64);
-    }
-    const RecalledCandidate known = {name, to_text(bad)};
-    const std::vector<Task> tasks = f.lower([&](std::size_t) { return &known; });
-    CHECK(tasks[0].candidates.back().applicable());
-    if (!tasks[0].recalled) continue;
-    ++accepted;
-    for (const auto& step : tasks[0].candidates.back().steps) (void)step->prepare();
-  }
-  MESSAGE("cuBLASLt accepts " << accepted << " of 300");
 }

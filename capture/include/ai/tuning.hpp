@@ -48,7 +48,9 @@ using TuningWarningHandler = std::function<void(const Status&)>;
 /// The tuning file of every capture that names none, and of the direct path: what was set here,
 /// else the environment variable GRAPH_EXECUTOR_TUNING_CACHE, else graph_executor/tuning.json in
 /// XDG_CACHE_HOME or in ~/.cache. Empty: there is none (the variable is set to nothing or to "off",
-/// or there is no home).
+/// or there is no home). What stands in it is handed to cuBLASLt, which does not survive every set
+/// of bytes: keep it where only those may write whose programs you would run. (Accidental damage is
+/// found by checksums.)
 [[nodiscard]] std::string tuning_cache_path() noexcept;
 
 /// Moves it for this process; "": no file; nullopt: back to the environment. Plans that the direct
