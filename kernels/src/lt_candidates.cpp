@@ -132,6 +132,23 @@ std::optional<Candidate> recall_lt(Machine& machine, const LtRoad& road,
                       recipe->algorithm);
 }
 
+Status append_offered(Machine& machine, const LtRoad& road, bool trusted,
+                      std::vector<Candidate>& candidates) {
+  const Result<LtOffer> offer = ask_lt(machine, road.call);
+  AI_RETURN_IF_ERROR(offer.status());
+  if (offer->algorithms.empty()) {
+    candidates.push_back(
+        {.name = road.family, .reason = "cuBLASLt has no algorithm for it", .steps = {}});
+    return {};
+  }
+  for (std::size_t i = 0; i < offer->algorithms.size(); ++i) {
+    candidates.push_back(
+        lt_candidate(road, std::to_string(i), offer->matmul, offer->algorithms[i]));
+    candidates.back().trusted = trusted;
+  }
+  return {};
+}
+
 Status append_products(Machine& machine, const LtRoad& road, std::vector<Candidate>& candidates) {
   if (!within_span(road.call.product)) return append_tiles(machine, road, candidates);
   const Result<LtOffer> offer = ask_lt(machine, road.call);

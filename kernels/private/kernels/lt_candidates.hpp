@@ -51,6 +51,11 @@ struct LtRoad {
 [[nodiscard]] std::optional<Candidate> recall_lt(Machine& machine, const LtRoad& road,
                                                  const RecalledCandidate& recalled);
 
+/// The road with each of the algorithms that cuBLASLt has for its call, or one candidate that says
+/// that there are none. Precondition: the product is within the span.
+[[nodiscard]] Status append_offered(Machine& machine, const LtRoad& road, bool trusted,
+                                    std::vector<Candidate>& candidates);
+
 /// All candidates of a road over a plain product. Unsupported where cuBLASLt cannot do the product.
 /// A product beyond kMaxSpan is done in tiles, as `family`/tiles alone.
 [[nodiscard]] Status append_products(Machine& machine, const LtRoad& road,

@@ -28,6 +28,9 @@ struct ForwardProblem {
 };
 [[nodiscard]] ForwardProblem forward_problem(const GemmPlan& plan) noexcept;
 
+/// Why cuBLASLt cannot add the bias; empty where it can or there is none.
+[[nodiscard]] std::string reason_against_lt_bias(const ForwardProblem& problem);
+
 /// A family of variants: whether it can serve a problem, and its candidates then.
 struct ForwardFamily {
   const char* name;
@@ -60,6 +63,14 @@ namespace lt_fused {
 [[nodiscard]] std::optional<Candidate> recall(Machine& machine, const ForwardProblem& problem,
                                               const RecalledCandidate& recalled);
 }  // namespace lt_fused
+namespace lt_bias {
+[[nodiscard]] std::string reason(const ForwardProblem& problem);
+[[nodiscard]] Status append(Machine& machine, const ForwardProblem& problem,
+                            std::vector<Candidate>& candidates);
+[[nodiscard]] bool searches(const ForwardProblem& problem);
+[[nodiscard]] std::optional<Candidate> recall(Machine& machine, const ForwardProblem& problem,
+                                              const RecalledCandidate& recalled);
+}  // namespace lt_bias
 namespace lt_epilogue {
 [[nodiscard]] std::string reason(const ForwardProblem& problem);
 [[nodiscard]] Status append(Machine& machine, const ForwardProblem& problem,
@@ -76,9 +87,10 @@ namespace epilogue_only {
 
 /// In order of preference. Exactly one of the last two rows can serve any problem with elements:
 /// its last candidate is the fallback.
-inline constexpr std::array<ForwardFamily, 4> kForwardFamilies = {{
+inline constexpr std::array<ForwardFamily, 5> kForwardFamilies = {{
     {"fused", &fused::reason, &fused::append, &fused::searches, &fused::recall},
     {"lt_fused", &lt_fused::reason, &lt_fused::append, &lt_fused::searches, &lt_fused::recall},
+    {"lt_bias", &lt_bias::reason, &lt_bias::append, &lt_bias::searches, &lt_bias::recall},
     {"lt_epilogue", &lt_epilogue::reason, &lt_epilogue::append, &lt_epilogue::searches,
      &lt_epilogue::recall},
     {"epilogue", &epilogue_only::reason, &epilogue_only::append, nullptr, nullptr},

@@ -70,9 +70,9 @@ TEST_CASE("few rows: fused candidates are trusted, of one step, and stand before
   call.attrs.act = ActKind::Tanh;
   call.Z = z.tensor();
   const Task task = lower(*backend, call);
-  CHECK(fake_device::names(task) == Names{"lt_fused", "epilogue", "fused/0", "fused/1", "fused/2",
-                                          "lt_epilogue/0", "lt_epilogue/1", "lt_epilogue/2",
-                                          "lt_epilogue/fallback"});
+  CHECK(fake_device::names(task) == Names{"lt_fused", "lt_bias", "epilogue", "fused/0", "fused/1",
+                                          "fused/2", "lt_epilogue/0", "lt_epilogue/1",
+                                          "lt_epilogue/2", "lt_epilogue/fallback"});
   for (const Candidate& candidate : task.candidates) {
     if (!is_fused(candidate)) continue;
     CHECK(candidate.trusted);
@@ -264,7 +264,7 @@ TEST_CASE("a fused candidate is recalled by its name, and no cuBLASLt is loaded"
     const Task task = recall({name, name});
     CHECK(task.recalled);
     CHECK(fake_lt::state().loads == 0);
-    CHECK(fake_device::names(task) == Names{"epilogue", name});
+    CHECK(fake_device::names(task) == Names{"lt_bias", "epilogue", name});
     CHECK(task.candidates.back().recipe == name);
     CHECK(task.candidates.back().steps.size() == 1);
   }

@@ -120,6 +120,37 @@ TEST_CASE("steps book exactly the bytes they read and write") {
     REQUIRE(candidate.steps[1]->writes().size() == 2);
     CHECK(ai::depends_on(*candidate.steps[1], *candidate.steps[0]));
   }
+  SUBCASE("with the bias in the product: Z is written once, and nothing but it is read then") {
+    call.Z = o.z.tensor();
+    call.C = o.c.tensor();
+    call.attrs.beta = 1.0F;
+    const Task task = lower(*backend, call);
+    const ai::Candidate& candidate = *fake_device::find(task, "lt_bias/0");
+    REQUIRE(candidate.steps.size() == 2);
+    CHECK(candidate.steps[0]->name() == "lt_bias Z");
+    REQUIRE(candidate.steps[0]->reads().size() == 4);
+    CHECK(same(candidate.steps[0]->reads()[2], o.c));
+    CHECK(same(candidate.steps[0]->reads()[3], o.per_n));
+    REQUIRE(candidate.steps[0]->writes().size() == 1);
+    CHECK(same(candidate.steps[0]->writes()[0], o.z));
+    REQUIRE(candidate.steps[1]->reads().size() == 1);
+    CHECK(same(candidate.steps[1]->reads()[0], o.z));
+    REQUIRE(candidate.steps[1]->writes().size() == 1);
+    CHECK(same(candidate.steps[1]->writes()[0], o.y));
+    CHECK(ai::depends_on(*candidate.steps[1], *candidate.steps[0]));
+  }
+  SUBCASE("with the bias in the product, without Z: the activation is in place") {
+    call.attrs.act = ActKind::Tanh;
+    const Task task = lower(*backend, call);
+    const ai::Candidate& candidate = *fake_device::find(task, "lt_bias/0");
+    CHECK(candidate.steps.at(0)->name() == "lt_bias Y");
+    CHECK(same(candidate.steps[0]->writes()[0], o.y));
+    REQUIRE(candidate.steps.at(1)->reads().size() == 1);
+    CHECK(same(candidate.steps[1]->reads()[0], o.y));
+    CHECK(same(candidate.steps[1]->writes()[0], o.y));
+    REQUIRE(fake_device::Runner().run(candidate).ok());
+    CHECK(fake_device::state().launches.back().small);
+  }
   SUBCASE("beta = 0 reads no C [C3]") {
     call.C = o.c.tensor();
     const Task task = lower(*backend, call);

@@ -16,10 +16,10 @@ TEST_CASE("a plain product is fused, each answer is one candidate, and the fallb
   const Operands o;
   const Task task = lower(*backend, o.call());
   CHECK(task.name == "forward Y[9,12] K=10");
-  CHECK(fake_device::names(task) == Names{"fused", "epilogue", "lt_fused/0", "lt_fused/1",
-                                          "lt_fused/2", "lt_epilogue/fallback"});
+  CHECK(fake_device::names(task) == Names{"fused", "lt_bias", "epilogue", "lt_fused/0",
+                                          "lt_fused/1", "lt_fused/2", "lt_epilogue/fallback"});
   CHECK(contains(reason_of(task, "epilogue"), "computes no product"));
-  CHECK(task.candidates[2].trusted);
+  CHECK(task.candidates[3].trusted);
 }
 
 TEST_CASE(
@@ -29,9 +29,9 @@ TEST_CASE(
   GemmForward call = o.call();
   call.attrs.act = ActKind::ReLU;
   const Task task = lower(*backend, call);
-  CHECK(fake_device::names(task) == Names{"fused", "epilogue", "lt_fused/0", "lt_fused/1",
-                                          "lt_fused/2", "lt_epilogue/0", "lt_epilogue/1",
-                                          "lt_epilogue/2", "lt_epilogue/fallback"});
+  CHECK(fake_device::names(task) ==
+        Names{"fused", "lt_bias", "epilogue", "lt_fused/0", "lt_fused/1", "lt_fused/2",
+              "lt_epilogue/0", "lt_epilogue/1", "lt_epilogue/2", "lt_epilogue/fallback"});
   for (const ai::Candidate& candidate : task.candidates) {
     CHECK(candidate.trusted == !candidate.name.starts_with("lt_fused"));
   }
@@ -43,7 +43,7 @@ TEST_CASE("algorithms that only show up without scratch are asked for, and none 
   const Operands o;
   const Task task = lower(*backend, o.call());
   CHECK(fake_device::names(task) ==
-        Names{"fused", "epilogue", "lt_fused/0", "lt_fused/1", "lt_epilogue/fallback"});
+        Names{"fused", "lt_bias", "epilogue", "lt_fused/0", "lt_fused/1", "lt_epilogue/fallback"});
   REQUIRE(fake_lt::state().questions.size() == 3);
   CHECK(fake_lt::state().questions[0].workspace == std::uint64_t{32} << 20);
   CHECK(fake_lt::state().questions[1].workspace == std::uint64_t{1} << 20);
@@ -57,7 +57,8 @@ TEST_CASE("a lone answer is its own fallback") {
   GemmForward call = o.call();
   call.attrs.act = ActKind::Tanh;
   const Task task = lower(*backend, call);
-  CHECK(fake_device::names(task) == Names{"fused", "lt_fused", "epilogue", "lt_epilogue/fallback"});
+  CHECK(fake_device::names(task) ==
+        Names{"fused", "lt_fused", "lt_bias", "epilogue", "lt_epilogue/fallback"});
 }
 
 TEST_CASE("what cuBLASLt cannot fuse is left out with the reason") {
@@ -92,6 +93,65 @@ TEST_CASE("what cuBLASLt cannot fuse is left out with the reason") {
     const Matrix shifted(1, kN, 0, 1);
     call.bias = shifted.tensor();
     CHECK(contains(reason_of(lower(*backend, call), "lt_fused"), "this one 4"));
+  }
+}
+
+TEST_CASE("a bias before an activation of ours, or before Z, is added by cuBLASLt") {
+  const auto backend = fake_device::fresh_backend();
+  Operands o;
+  GemmForward call = o.call();
+  call.bias = o.per_n.tensor();
+  const auto is_open = [&] {
+    const Task task = lower(*backend, call);
+    if (fake_device::find(task, "lt_bias") != nullptr) return false;
+    for (const char* name : {"lt_bias/0", "lt_bias/1", "lt_bias/2"}) {
+      const ai::Candidate* candidate = fake_device::find(task, name);
+      REQUIRE(candidate != nullptr);
+      CHECK(candidate->trusted);
+      CHECK(candidate->steps.size() == 2);
+    }
+    CHECK(task.candidates.back().name == "lt_epilogue/fallback");
+    return true;
+  };
+  SUBCASE("an activation without Z, unless one call does both") {
+    for (int act = 0; act < 9; ++act) {
+      call.attrs.act = static_cast<ActKind>(act);
+      const bool at_once = call.attrs.act == ActKind::None || call.attrs.act == ActKind::ReLU;
+      CHECK(is_open() == !at_once);
+      if (at_once) CHECK(contains(reason_of(lower(*backend, call), "lt_bias"), "one call"));
+    }
+  }
+  SUBCASE("any activation with Z") {
+    call.Z = o.z.tensor();
+    for (int act = 0; act < 9; ++act) {
+      call.attrs.act = static_cast<ActKind>(act);
+      CHECK(is_open());
+    }
+  }
+  SUBCASE("before the road that adds it in a kernel") {
+    call.attrs.act = ActKind::Tanh;
+    const Task task = lower(*backend, call);
+    CHECK(fake_device::names(task) ==
+          Names{"fused", "lt_fused", "epilogue", "lt_bias/0", "lt_bias/1", "lt_bias/2",
+                "lt_epilogue/0", "lt_epilogue/1", "lt_epilogue/2", "lt_epilogue/fallback"});
+  }
+  SUBCASE("no bias") {
+    call.bias.reset();
+    call.Z = o.z.tensor();
+    CHECK(reason_of(lower(*backend, call), "lt_bias") == "there is no bias");
+  }
+  SUBCASE("a bias along the other axis, or one that is 4-byte aligned only") {
+    const Matrix shifted(1, kN, 0, 1);
+    call.attrs.act = ActKind::Tanh;
+    call.bias = o.per_m.tensor();
+    CHECK(contains(reason_of(lower(*backend, call), "lt_bias"), "PerM"));
+    call.bias = shifted.tensor();
+    CHECK(contains(reason_of(lower(*backend, call), "lt_bias"), "this one 4"));
+  }
+  SUBCASE("cuBLASLt has no algorithm with a bias") {
+    fake_lt::state().knows_epilogues = false;
+    call.attrs.act = ActKind::Tanh;
+    CHECK(contains(reason_of(lower(*backend, call), "lt_bias"), "no algorithm"));
   }
 }
 
@@ -175,7 +235,8 @@ TEST_CASE("K = 0 and alpha = 0 take the epilogue kernel alone, and no cuBLASLt i
   call.C = o.c.tensor();
   call.bias = o.per_n.tensor();
   const Task task = lower(*backend, call);
-  CHECK(fake_device::names(task) == Names{"fused", "lt_fused", "lt_epilogue", "epilogue"});
+  CHECK(fake_device::names(task) ==
+        Names{"fused", "lt_fused", "lt_bias", "lt_epilogue", "epilogue"});
   CHECK(contains(reason_of(task, "lt_fused"), "no product"));
   CHECK(fake_lt::state().loads == 0);
   REQUIRE(task.candidates.back().steps.size() == 1);

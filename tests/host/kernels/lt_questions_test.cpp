@@ -35,7 +35,7 @@ TEST_CASE("equal questions are put to cuBLASLt once, and each task counts its ow
   SUBCASE("the same layer once more") {
     CHECK(asked_for(call) == 0);
     const Task task = lower(*backend, call);
-    CHECK(fake_device::names(task).size() == 9);
+    CHECK(fake_device::names(task).size() == 10);
     CHECK(call_of(*fake_device::find(task, "lt_fused/1")).algorithm == 2);
   }
   SUBCASE("over other memory") {
@@ -60,6 +60,18 @@ TEST_CASE("equal questions are put to cuBLASLt once, and each task counts its ow
     call.bias = o.per_n.tensor();
     CHECK(asked_for(call) == 3);
     call.bias = copy.per_n.tensor();
+    CHECK(asked_for(call) == 0);
+  }
+  SUBCASE("a bias before another activation, with Z or without, and in one call") {
+    call.bias = o.per_n.tensor();
+    call.attrs.act = ActKind::Tanh;
+    CHECK(asked_for(call) == 3);
+    call.attrs.act = ActKind::SiLU;
+    CHECK(asked_for(call) == 0);
+    call.attrs.act = ActKind::None;
+    CHECK(asked_for(call) == 0);
+    const Matrix z(kM, kN, 4);
+    call.Z = z.tensor();
     CHECK(asked_for(call) == 0);
   }
   SUBCASE("other rows") {

@@ -55,7 +55,7 @@ std::vector<const Candidate*> applicable(const Task& task) {
 
 /// A call for each shape that forward tasks take.
 std::vector<std::pair<std::string, GemmForward>> calls_of(const Operands& o) {
-  std::vector<std::pair<std::string, GemmForward>> calls(6, {"plain", o.call()});
+  std::vector<std::pair<std::string, GemmForward>> calls(8, {"plain", o.call()});
   calls[1].first = "ReLU and bias";
   calls[1].second.attrs.act = ActKind::ReLU;
   calls[1].second.bias = o.per_n.tensor();
@@ -72,6 +72,14 @@ std::vector<std::pair<std::string, GemmForward>> calls_of(const Operands& o) {
   calls[5].second.C = o.y.tensor();
   calls[5].second.attrs.beta = 2.0F;
   calls[5].second.attrs.act = ActKind::ReLU;
+  calls[6].first = "Tanh and bias";
+  calls[6].second.attrs.act = ActKind::Tanh;
+  calls[6].second.bias = o.per_n.tensor();
+  calls[7] = calls[6];
+  calls[7].first = "Tanh, bias, Z and C in place";
+  calls[7].second.Z = o.z.tensor();
+  calls[7].second.C = o.y.tensor();
+  calls[7].second.attrs.beta = 2.0F;
   return calls;
 }
 
@@ -121,7 +129,8 @@ TEST_CASE("families that do not apply keep their reasons beside what was recalle
   GemmForward call = o.call();
   call.Z = o.z.tensor();
   const Task task = recall(*backend, call, stored(lower(*backend, call).candidates.back()));
-  CHECK(fake_device::names(task) == Names{"fused", "lt_fused", "epilogue", "lt_epilogue/fallback"});
+  CHECK(fake_device::names(task) ==
+        Names{"fused", "lt_fused", "lt_bias", "epilogue", "lt_epilogue/fallback"});
   CHECK(contains(reason_of(task, "lt_fused"), "Z is asked for too"));
 }
 
