@@ -34,7 +34,7 @@ struct TuningMachine {
   int sm_count = 0;
   std::string driver = {};     ///< "580.159.04, CUDA 13.0"
   std::string cuda = {};       ///< the runtime's version, "13.0"
-  std::string libraries = {};  ///< Backend::libraries(), "cuBLASLt 13.1.0"
+  std::string libraries = {};  ///< Backend::libraries(), "cuBLASLt 13.1.0, kernels 1"
   std::string library = {};    ///< this library's version
   auto operator<=>(const TuningMachine&) const = default;
 };

@@ -326,23 +326,3 @@ TEST_CASE("tasks of a run are numbered through, each is told of its own, and the
   CHECK((*tasks)[1].recalled);
   CHECK_FALSE((*tasks)[2].recalled);
 }
-
-TEST_CASE("the backend names cuBLASLt and the version that was loaded") {
-  const auto backend = fake_device::fresh_backend();
-  const auto libraries = backend->libraries();
-  REQUIRE(libraries.ok());
-  CHECK(*libraries == "cuBLASLt 13.2.7");
-  CHECK(fake_lt::state().loads == 1);
-  (void)backend->libraries();
-  CHECK(fake_lt::state().loads == 1);
-}
-
-TEST_CASE("a backend whose cuBLASLt cannot be loaded says so when asked for libraries") {
-  const auto broken = ai::kernels::make_backend(
-      fake_device::api(),
-      [](const ai::cuda::Api&, int) -> ai::Result<std::shared_ptr<const ai::kernels::LtContext>> {
-        return ai::Status(ai::StatusCode::Unsupported, "libcublasLt.so.13 is nowhere");
-      },
-      0);
-  CHECK(broken->libraries().status().message() == "libcublasLt.so.13 is nowhere");
-}

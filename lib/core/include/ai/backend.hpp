@@ -65,8 +65,8 @@ class Backend {
     return lower_run(run, recall);
   }
 
-  /// The libraries that candidates come from, with their versions, e.g. "cuBLASLt 13.1.0": what was
-  /// measured with one set need not hold with another. May load them.
+  /// What candidates come from, with versions, e.g. "cuBLASLt 13.1.0, kernels 1": what was measured
+  /// with one set need not hold with another. May load libraries; one that is missing is no error.
   [[nodiscard]] virtual Result<std::string> libraries() { return std::string(); }
 
  private:
