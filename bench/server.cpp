@@ -112,7 +112,7 @@ class Server {
     session_->release();
     Json all = Json::object();
     for (const std::string name : request.at("contestants")) {
-      all[name] = to_json(session_->prepare(row, name, request.value("budget_s", 5.0)));
+      all[name] = to_json(session_->prepare(row, name, request.value("budget_s", kBudgetSeconds)));
     }
     return {{"ok", true}, {"prepared", all}};
   }

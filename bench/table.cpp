@@ -10,7 +10,6 @@
 namespace bench {
 namespace {
 
-constexpr double kBudgetSeconds = 5;
 constexpr double kMostRatio = 1.05;
 constexpr int kRounds = 31;
 

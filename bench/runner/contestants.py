@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from .process import Gone, Process, Refused
+from .process import FAILED, Gone, Process, Refused
 from .suite import Row
 
 PROCESS_OF = {
@@ -25,7 +25,6 @@ PEERS = CONTESTANTS[1:]
 SLOPES = ("ours", "cublaslt_fast", "cublaslt_same", "torch_graph")  # which can time 32 copies in one graph
 
 DESCRIBE_S, PREPARE_S, COMPILE_S = 180.0, 240.0, 60.0
-FAILED = "failed: "  # begins the reason of one who took part and was wrong, rather than absent
 RESTARTS = 3  # of one process; one that hangs in torch.compile is limited by time instead
 
 
@@ -92,10 +91,11 @@ class Pool:
                     self.absent[contestant] = f"{name} does not have it"
 
     def prepare(
-        self, row: Row, quick: bool, budget_s: float
+        self, row: Row, quick: bool, budget_s: float | None
     ) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
         """Lets every contestant make the row ready and check it, one process after the other: several of them
-        choose by timing, which must not be disturbed. Returns what each says of itself, and who is absent and
+        choose by timing, which must not be disturbed. `budget_s`: for our tuning; None for the library's
+        default. Returns what each says of itself, and who is absent and
         why.
         """
         prepared: dict[str, dict[str, Any]] = {}
@@ -114,7 +114,7 @@ class Pool:
                         "row": row.request(),
                         "contestants": contestants,
                         "quick": quick,
-                        "budget_s": budget_s,
+                        **({} if budget_s is None else {"budget_s": budget_s}),
                     },
                     prepared,
                     absent,

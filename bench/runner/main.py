@@ -137,7 +137,7 @@ class Run:
 
     def _row(self, row: Row) -> tuple[dict[str, Any], dict[str, Any]]:
         began = time.monotonic()
-        prepared, absent = self.pool.prepare(row, self.settings.quick, self.settings.prepare_s)
+        prepared, absent = self.pool.prepare(row, self.settings.quick, self.settings.budget_s)
         absent = {**self.pool.absent, **absent}
         ready = time.monotonic()
         clocks: dict[str, int | None] = {"before": None, "after": None}

@@ -14,6 +14,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 
+KILL_S = 10.0  # how long a killed process is waited for
+FAILED = "failed: "  # begins the reason of one who took part and was wrong, rather than absent
+
+
 class Gone(Exception):
     """The process is not there any more, with the reason: it never started, died, hung, or talked
     nonsense.
@@ -151,7 +155,8 @@ class Process:
         assert self._child is not None
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._child.pid, signal.SIGKILL)
-        self._child.wait()
+        with contextlib.suppress(subprocess.TimeoutExpired):  # stuck in the driver, it ends when it can
+            self._child.wait(KILL_S)
         for pipe in (self._child.stdin, self._child.stdout):
             if pipe is not None:
                 with contextlib.suppress(OSError):

@@ -35,7 +35,7 @@ def row_of(
     floors: Floors | None,
 ) -> dict[str, Any]:
     """One row of <gpu>.json. Times in microseconds; null where there is none, and `absent` says why.
-    `ratios`: how many times ours each peer takes.
+    `ratios`: how many times ours each peer takes. `slope_absent`: why one with a figure has no slope.
     """
     ours = prepared.get("ours", {})
     second = ours.get("second_start") or {}
@@ -44,6 +44,12 @@ def row_of(
     for name in CONTESTANTS:
         if figures[FIGURE_OF[name]] is None:
             reasons.setdefault(name, "it gave no samples")
+    slopes = {name: _median(measured.slope.get(name, [])) for name in SLOPES}
+    slope_reasons = {
+        name: measured.slope_failed.get(name, "it gave no samples")
+        for name in SLOPES
+        if slopes[name] is None and figures[FIGURE_OF[name]] is not None
+    }
     host = measured.host
     return {
         "workload": row.workload,
@@ -58,7 +64,7 @@ def row_of(
         "nodes": ours.get("nodes"),
         "variant": ours.get("variant"),
         "error_ratio": ours.get("error_ratio"),
-        **{SLOPE_OF[name]: _median(measured.slope.get(name, [])) for name in SLOPES},
+        **{SLOPE_OF[name]: slope for name, slope in slopes.items()},
         "workspace_bytes": ours.get("workspace_bytes"),
         "plan_capture_cold_ms": ours.get("plan_capture_cold_ms"),
         "plan_capture_cached_ms": ours.get("plan_capture_cached_ms"),
@@ -78,6 +84,7 @@ def row_of(
             if name != "ours" and name not in reasons
         },
         "absent": reasons,
+        "slope_absent": slope_reasons,
     }
 
 

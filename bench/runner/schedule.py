@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from .process import Gone, Refused
+from .process import FAILED, Gone, Refused
 
 Measure = Callable[[str, str, float], list[float]]  # contestant, what, seconds -> microseconds
 Clock = Callable[[], float]
@@ -28,7 +28,7 @@ class Settings:
     host_s: float = 0.3
     launch_s: float = 0.05
     warm_s: float = 0.2
-    prepare_s: float = 5.0
+    budget_s: float | None = None  # for our tuning; None: the library's default
     quick: bool = False
 
 
@@ -42,7 +42,7 @@ QUICK = Settings(
     host_s=0.1,
     launch_s=0.02,
     warm_s=0.1,
-    prepare_s=1.5,
+    budget_s=1.0,
     quick=True,
 )
 
@@ -50,17 +50,26 @@ QUICK = Settings(
 @dataclass
 class Measured:
     """What measuring one row gave, in microseconds. `device`: in the order of time, who was measured and its
-    samples. `failed`: contestants that dropped out, and why; none of their samples are kept."""
+    samples. `failed`: contestants that dropped out, and why; none of their samples are kept. `slope_failed`:
+    contestants without a slope, whose other samples are kept."""
 
     device: list[tuple[str, list[float]]] = field(default_factory=list)
     slope: dict[str, list[float]] = field(default_factory=dict)
     host: list[float] = field(default_factory=list)
     launch: list[float] = field(default_factory=list)
     failed: dict[str, str] = field(default_factory=dict)
+    slope_failed: dict[str, str] = field(default_factory=dict)
 
     def samples(self, contestant: str) -> list[float]:
         """All device samples of one contestant."""
         return [sample for name, samples in self.device if name == contestant for sample in samples]
+
+
+def reason_of(why: Gone | Refused) -> str:
+    """What results say of one who could not be measured: a failure, unless it says that there is nothing to
+    measure.
+    """
+    return str(why) if isinstance(why, Refused) and why.absent else FAILED + str(why)
 
 
 def measure_row(
@@ -71,8 +80,8 @@ def measure_row(
     clock: Clock = time.monotonic,
 ) -> Measured:
     """Rounds of (ours, peer, ours, next peer, ours, ...), so that whatever drifts drifts for both sides of a
-    ratio; then slopes in turn, and our own host times. A contestant that fails is left out from there on;
-    where `ours` is not among the contestants, or fails, the peers are measured alone.
+    ratio; then our own host times, and slopes in turn, last, as their long graphs may fail where the step
+    itself does not. A contestant that fails is left out from there on; where `ours` is not among the contestants, or fails, the peers are measured alone.
     """
     result = Measured()
     present = list(contestants)
@@ -84,7 +93,7 @@ def measure_row(
             return measure(contestant, what, seconds)
         except (Gone, Refused) as why:
             present.remove(contestant)
-            result.failed[contestant] = str(why)
+            result.failed[contestant] = reason_of(why)
             return None
 
     def device(contestant: str) -> None:
@@ -100,16 +109,17 @@ def measure_row(
         for peer in [name for name in present if name != "ours"]:
             device(peer)
             device("ours")
-    for _ in range(settings.slope_rounds):
-        for contestant in slopes:
-            samples = one(contestant, "slope", settings.slope_s)
-            if samples is not None:
-                result.slope.setdefault(contestant, []).extend(samples)
     result.host = one("ours", "host", settings.host_s) or []
     result.launch = one("ours", "launch", settings.launch_s) or []
+    for _ in range(settings.slope_rounds):
+        for contestant in [name for name in slopes if name in present and name not in result.slope_failed]:
+            try:
+                samples = measure(contestant, "slope", settings.slope_s)
+                result.slope.setdefault(contestant, []).extend(samples)
+            except (Gone, Refused) as why:
+                result.slope_failed[contestant] = reason_of(why)
+                result.slope.pop(contestant, None)
     result.device = [(name, samples) for name, samples in result.device if name not in result.failed]
-    for name in result.failed:
-        result.slope.pop(name, None)
     return result
 
 

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .contestants import FAILED, PEERS
+from .contestants import PEERS
+from .process import FAILED
 from .results import FIGURE_OF
 
 GOAL = 1.05  # ours may take this many times what a peer that does the same takes
@@ -54,13 +55,22 @@ def compared(rows: Sequence[Mapping[str, Any]]) -> tuple[int, int]:
 
 
 def failures(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """A line for every contestant that took part and was wrong, and for every row without ours."""
-    return [
+    """A line for every contestant that took part and was wrong, died or failed, and for every row without
+    ours.
+    """
+    lost = [
         f"{name_of(row)}: {name}: {reason}"
         for row in rows
         for name, reason in row["absent"].items()
         if name == "ours" or reason.startswith(FAILED)
     ]
+    slopes = [
+        f"{name_of(row)}: {name}: no slope: {reason}"
+        for row in rows
+        for name, reason in row["slope_absent"].items()
+        if reason.startswith(FAILED)
+    ]
+    return lost + slopes
 
 
 def geometric_means(rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, tuple[float, int]]]:

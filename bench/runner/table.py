@@ -124,9 +124,10 @@ def _absent(document: Mapping[str, Any]) -> list[str]:
     lines = [f"* {name}: {reason}" for name, reason in document["absent"].items()]
     reasons: dict[tuple[str, str], list[str]] = {}
     for row in document["rows"]:
-        for name, reason in row["absent"].items():
-            if name not in document["absent"]:
-                reasons.setdefault((name, reason), []).append(summary.name_of(row))
+        of_row = {name: why for name, why in row["absent"].items() if name not in document["absent"]}
+        of_row |= {f"slope of {name}": why for name, why in row["slope_absent"].items()}
+        for name, reason in of_row.items():
+            reasons.setdefault((name, reason), []).append(summary.name_of(row))
     for (name, reason), where in reasons.items():
         lines.append(f"* {name}: {reason} ({where[0] if len(where) == 1 else f'{len(where)} rows'})")
     return lines or ["Nobody."]

@@ -70,11 +70,25 @@ def test_a_peer_that_dies_again_and_again_is_given_up(run: Any, fakes: Fakes) ->
 def test_a_peer_that_dies_while_measured_takes_its_samples_along(run: Any, fakes: Fakes) -> None:
     assert (
         run.run(fakes(torch={"die": '"contestant": "torch_eager"'}), "--only", "large", "--mode", "forward")
-        == 0
+        == 1
     )
     row = run.row("large/4096/forward")
     assert row["torch_eager_us"] is None and "exit code 3" in row["absent"]["torch_eager"]
     assert row["ours_us"] == 10 and row["jax_us"] == 80
+
+
+def test_one_that_dies_over_its_slope_keeps_its_figure_and_fails_the_run(
+    run: Any, fakes: Fakes, capsys: pytest.CaptureFixture[str]
+) -> None:
+    dies = fakes(bench_suite={"die": '"contestant": "ours", "what": "slope"'})
+    assert run.run(dies, "--only", "large", "--mode", "forward") == 1
+    row = run.row("large/4096/forward")
+    assert row["ours_us"] == 10 and row["ours_slope_us"] is None and row["host_p50_us"] == 10
+    assert row["cublaslt_graph_us"] == 12 and row["cublaslt_fast_slope_us"] is None
+    why = "failed: bench_suite ended with exit code 3: something terrible happened"
+    assert row["slope_absent"] == dict.fromkeys(["ours", "cublaslt_fast", "cublaslt_same"], why)
+    assert f"large 4096 forward: ours: no slope: {why}" in capsys.readouterr().out
+    assert f"* slope of ours: {why} (large 4096 forward)" in (run.out / "h200.md").read_text(encoding="utf-8")
 
 
 def test_torch_compile_is_ended_when_its_time_is_over(run: Any, fakes: Fakes) -> None:

@@ -135,6 +135,19 @@ def test_a_figure_may_be_null_only_with_a_reason(contestant: str, figure: str) -
     assert validator("results").is_valid(broken)
 
 
+@pytest.mark.parametrize("contestant, slope", results.SLOPE_OF.items())
+def test_a_slope_may_be_null_only_with_a_reason_or_without_a_figure(contestant: str, slope: str) -> None:
+    broken = document()
+    broken["rows"][0][slope] = None
+    assert not validator("results").is_valid(broken)
+    broken["rows"][0]["slope_absent"][contestant] = "out of memory"
+    assert validator("results").is_valid(broken)
+    broken["rows"][0]["slope_absent"] = {}
+    broken["rows"][0][results.FIGURE_OF[contestant]] = None
+    broken["rows"][0]["absent"][contestant] = "it died"
+    assert validator("results").is_valid(broken)
+
+
 @pytest.mark.parametrize("field", ["device", "slope", "host", "launch", "sm_mhz", "workload"])
 def test_samples_without_one_field_do_not_fit(field: str) -> None:
     broken = copy.deepcopy(samples())

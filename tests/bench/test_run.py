@@ -145,7 +145,7 @@ def test_peers_are_prepared_one_process_after_the_other(
         "batch": 4096,
         "mode": "forward",
     }
-    assert first["quick"] is True and first["budget_s"] == schedule.QUICK.prepare_s
+    assert first["quick"] is True and first["budget_s"] == schedule.QUICK.budget_s
     order = [request["do"] for request in asked]
     assert order.index("warm") > max(i for i, do in enumerate(order) if do == "prepare")
     assert order.index("measure") > order.index("warm")
@@ -226,3 +226,13 @@ def test_a_build_folder_without_the_program_is_named(
 ) -> None:
     assert main.main(["--build", str(tmp_path)]) == 2
     assert f"{tmp_path}/bench/bench_suite is missing; cmake --build" in capsys.readouterr().err
+
+
+def test_a_whole_run_gives_our_tuning_no_special_budget(
+    run: Any, fakes: Fakes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(main, "QUICK", schedule.Settings(rounds=1, min_rounds=1))
+    log = run.folder / "requests"
+    run.run(fakes(bench_suite={"log": str(log)}), "--only", "large", "--mode", "forward")
+    asked = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
+    assert ["budget_s" in request for request in asked if request["do"] == "prepare"] == [False]

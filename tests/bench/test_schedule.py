@@ -38,11 +38,11 @@ def test_ours_is_measured_before_and_after_each_peer() -> None:
     one_round = ["ours", "a", "ours", "b", "ours"]
     assert [name for name, what in machine.asked if what == "device"] == one_round * 3
     assert [name for name, what in machine.asked if what == "slope"] == ["ours", "b"] * 2
-    assert machine.asked[-2:] == [("ours", "host"), ("ours", "launch")]
+    assert [what for _, what in machine.asked[-6:]] == ["host", "launch"] + ["slope"] * 4
     assert measured.samples("a") == [2.0, 7.0, 12.0]
     assert measured.samples("ours") == [1.0, 3.0, 5.0, 6.0, 8.0, 10.0, 11.0, 13.0, 15.0]
-    assert measured.slope == {"ours": [16.0, 18.0], "b": [17.0, 19.0]}
-    assert (measured.host, measured.launch, measured.failed) == ([20.0], [21.0], {})
+    assert measured.slope == {"ours": [18.0, 20.0], "b": [19.0, 21.0]}
+    assert (measured.host, measured.launch, measured.failed) == ([16.0], [17.0], {})
 
 
 @pytest.mark.parametrize("budget, rounds", [(0, 2), (9, 2), (11, 3), (100, 3)])
@@ -56,23 +56,40 @@ def test_no_round_is_begun_after_the_budget_but_the_least_are_made(budget: float
 def test_a_peer_that_fails_is_left_out_and_its_samples_are_dropped() -> None:
     machine = Machine({("a", 2): Gone("a died")})
     measured = measure_row(machine.measure, ["ours", "a", "b"], ["a", "b"], SETTINGS, machine.clock)
-    assert measured.failed == {"a": "a died"}
+    assert measured.failed == {"a": "failed: a died"}
     assert measured.samples("a") == [] and "a" not in measured.slope
     assert len(measured.samples("b")) == 3 and len(measured.slope["b"]) == 2
     assert [name for name, what in machine.asked if what == "device"].count("a") == 2
 
 
-def test_a_peer_that_fails_late_is_dropped_whole() -> None:
-    machine = Machine({("b", 5): Refused("no slope", absent=False)})
+@pytest.mark.parametrize(
+    "trouble, reason",
+    [
+        (Refused("no memory", absent=False), "failed: no memory"),
+        (Refused("it has none", absent=True), "it has none"),
+        (Gone("b died"), "failed: b died"),
+    ],
+)
+@pytest.mark.parametrize("call", [4, 5])  # the first and the second slope
+def test_one_without_a_slope_keeps_all_else(trouble: Exception, reason: str, call: int) -> None:
+    machine = Machine({("b", call): trouble})
     measured = measure_row(machine.measure, ["ours", "b"], ["ours", "b"], SETTINGS, machine.clock)
-    assert measured.failed == {"b": "no slope"}
-    assert measured.samples("b") == [] and list(measured.slope) == ["ours"]
+    assert measured.failed == {} and measured.slope_failed == {"b": reason}
+    assert len(measured.samples("b")) == 3 and list(measured.slope) == ["ours"]
+    assert len([1 for name, what in machine.asked if (name, what) == ("b", "slope")]) == call - 3
+
+
+def test_one_that_has_nothing_to_measure_has_not_failed() -> None:
+    machine = Machine({("b", 1): Refused("not here", absent=True)})
+    assert measure_row(machine.measure, ["ours", "b"], [], SETTINGS, machine.clock).failed == {
+        "b": "not here"
+    }
 
 
 def test_the_peers_are_measured_where_ours_fails() -> None:
     machine = Machine({("ours", 1): Gone("ours died")})
     measured = measure_row(machine.measure, ["ours", "a"], ["ours"], SETTINGS, machine.clock)
-    assert measured.failed == {"ours": "ours died"}
+    assert measured.failed == {"ours": "failed: ours died"}
     assert len(measured.samples("a")) == 3 and measured.host == []
 
 
