@@ -23,6 +23,9 @@ class CublasLtPeer final : public Contestant {
       step_.set_options(plan_peer(network_, kind, tuner, step_.workspace(), step_.stream()));
     }
     choice_ = search(step_, network_.row());
+    if (kind == PeerKind::Same && network_.row().has_backward() && !writes_z()) {
+      throw Failed("cublaslt_same keeps no Z: " + variant());
+    }
     one_.emplace(step_.stream(), [&] { step_.enqueue(choice_); });
     check(cudaStreamSynchronize(step_.stream()), "the peer's step");
     network_.reset();
