@@ -154,6 +154,17 @@ std::filesystem::path make_folder() {
   return path;
 }
 
+/// "3 lanes" of "3 lanes 19.90 us, unlimited 20.31 us" or "3 lanes (from ...)".
+std::string order_of(std::string_view line) {
+  constexpr std::string_view kFree = "as the data flow allows";
+  if (line.substr(0, kFree.size()) == kFree) return std::string(kFree);
+  std::size_t end = line.find_first_of(" \n");
+  if (!line.empty() && line.front() >= '0' && line.front() <= '9') {
+    end = line.find_first_of(" \n", end == line.npos ? end : end + 1);
+  }
+  return std::string(line.substr(0, end));
+}
+
 }  // namespace
 
 Ours::Ours(Network& network, double budget_s)
@@ -233,6 +244,11 @@ std::string Ours::variant() const {
     at += kMark.size();
     const std::string_view name = text.substr(at, text.find_first_of(" \n", at) - at);
     names += (names.empty() ? "" : " | ") + std::string(name);
+  }
+  // Its last line, but of a chain, tells the order of the steps.
+  constexpr std::string_view kOrder = "\norder: ";
+  if (const std::size_t order = text.rfind(kOrder); order != text.npos) {
+    names += " | order " + order_of(text.substr(order + kOrder.size()));
   }
   return names;
 }
