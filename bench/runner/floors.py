@@ -51,13 +51,12 @@ def weight_bytes(row: Row) -> int:
 
 def traffic_bytes(row: Row) -> int:
     """Every operand read once, every result written once: the Y of each layer, and with a backward pass the
-    gradients of all weights and biases, which a training step also updates in place."""
+    gradients of all weights and biases, or in a training step their new values: nobody has to store gradients
+    that he applies at once."""
     weights = weight_bytes(row)
     total = weights + 4 * row.batch * sum(row.layers)  # reads X, writes every Y
     if row.mode != "forward":
-        total += 4 * row.batch * row.layers[-1] + weights  # reads gY or the target, writes the gradients
-    if row.mode == "train_step":
-        total += weights
+        total += 4 * row.batch * row.layers[-1] + weights  # reads gY or the target, writes gradients or weights
     return total
 
 
