@@ -19,6 +19,7 @@ from .suite import MODES, Row, SuiteError, load, rows
 
 BENCH = pathlib.Path(__file__).resolve().parents[1]
 SUITE = BENCH / "suite.json"
+ROW_FLOP = 5e10  # operations of as long as a row takes whose own count for nothing
 DESCRIPTION = """Measures every workload of bench/suite.json on this machine's GPU, ours beside its peers, and
 writes <gpu>.json, <gpu>.md, <gpu>.svg and <gpu>-samples.json. docs/performance.md says how to read them. A
 run of some rows or peers, of another suite, or a quick one, writes below the build folder unless --out says where, so that
@@ -126,7 +127,7 @@ class Run:
         todo = [row for row in chosen if row.key not in self.state.rows]
         if len(todo) < len(chosen):
             say(f"{len(chosen) - len(todo)} of {len(chosen)} rows are there from an earlier run")
-        progress = Progress(len(todo))
+        progress = Progress([floors.flop(row) + ROW_FLOP for row in todo])
         for row in todo:
             if self.limit_s is not None and progress.elapsed_s >= self.limit_s:
                 say(f"stopped after {span(progress.elapsed_s)} (--limit); --resume measures the rest")

@@ -150,10 +150,12 @@ def quantile(values: Sequence[float], share: float) -> float:
 
 
 class Progress:
-    """Says how far a run of `total` rows is, and how long the rest may take."""
+    """Says how far a run is, and how long the rest may take. `work`: of each row, in any unit that time goes
+    with.
+    """
 
-    def __init__(self, total: int, clock: Clock = time.monotonic) -> None:
-        self._total = total
+    def __init__(self, work: Sequence[float], clock: Clock = time.monotonic) -> None:
+        self._work = list(work)
         self._clock = clock
         self._started = clock()
         self._done = 0
@@ -164,8 +166,9 @@ class Progress:
 
     @property
     def left_s(self) -> float | None:
-        """By the mean of the rows that are done; None before the first."""
-        return None if self._done == 0 else self.elapsed_s / self._done * (self._total - self._done)
+        """By the work of the rows that are done; None before the first."""
+        done = sum(self._work[: self._done])
+        return None if done == 0 else self.elapsed_s / done * sum(self._work[self._done :])
 
     def done(self) -> None:
         """One row more is done."""
@@ -174,7 +177,7 @@ class Progress:
     def line(self, what: str) -> str:
         left = self.left_s
         return (
-            f"[{self._done + 1}/{self._total}] {what}  elapsed {span(self.elapsed_s)}, "
+            f"[{self._done + 1}/{len(self._work)}] {what}  elapsed {span(self.elapsed_s)}, "
             f"left {'?' if left is None else span(left)}"
         )
 

@@ -135,9 +135,19 @@ def test_quantiles_are_ranks_of_the_sorted_values() -> None:
         quantile([], 0.5)
 
 
+def test_the_time_that_is_left_goes_with_the_work() -> None:
+    machine = Machine()
+    progress = Progress([2, 1, 7], machine.clock)
+    machine.now = 10
+    progress.done()
+    assert progress.left_s == 40
+    progress.done()
+    assert progress.left_s == pytest.approx(10 / 3 * 7)
+
+
 def test_the_time_that_is_left_follows_the_rows_that_are_done() -> None:
     machine = Machine()
-    progress = Progress(4, machine.clock)
+    progress = Progress([1, 1, 1, 1], machine.clock)
     assert progress.left_s is None and "left ?" in progress.line("jet/1/forward")
     machine.now = 30
     progress.done()
