@@ -225,6 +225,14 @@ class Selector {
     return std::move(*choice);
   }
 
+  static Picks picks_of(const Selection& selection) {
+    Picks picks;
+    for (const Choice& choice : selection.choices) {
+      picks.push_back(static_cast<std::size_t>(choice.candidate));
+    }
+    return picks;
+  }
+
   /// How many steps may run at once: as the file knows, else as is measured, and then which
   /// runners-up are better in their places.
   void look_at_whole(Selection& selection, const std::vector<bool>& repeats,
@@ -232,10 +240,7 @@ class Selector {
     const auto open = std::count_if(selection.tasks.begin(), selection.tasks.end(),
                                     [](const LoweredTask& lowered) { return !lowered.fixed; });
     if (open == 0) return;
-    Picks picks;
-    for (const Choice& choice : selection.choices) {
-      picks.push_back(static_cast<std::size_t>(choice.candidate));
-    }
+    Picks picks = picks_of(selection);
     const StepLists lists = step_lists(selection.tasks, picks);
     const bool may_recall = tuning_ == Tuning::Measure && !file_.path().empty();
     if (may_recall && !is_chain(lists)) {
@@ -248,10 +253,11 @@ class Selector {
     }
     std::vector<Swap> swaps;
     if (open > 1) {
-      const LowerAgain lower = [this](std::size_t item, const KnownChoices& known) {
-        return lower_item(program_.items()[item], item, backend_, Target::CUDA, make_copy_, known);
+      const LowerAgain lower = [this](std::size_t item) {
+        return lower_item(program_.items()[item], item, backend_, Target::CUDA, make_copy_);
       };
       swaps = find_swaps(selection, repeats, lower);
+      picks = picks_of(selection);
     }
     const double warm_s = report_.measured > 0 ? 0 : settings_.warm_s;
     const TrialClock clock{now_, begin_ + settings_.budget_s, settings_.budget_s, warm_s};

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdio>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -56,16 +57,16 @@ class Finder {
   std::optional<Swap::Pick> for_repeat(std::size_t repeat, std::size_t first, std::size_t other) {
     const Candidate& wanted = selection_.tasks[first].task.candidates[other];
     std::vector<Candidate>& mine = selection_.tasks[repeat].task.candidates;
-    const auto present = std::find_if(mine.begin(), mine.end(), [&](const Candidate& candidate) {
-      return candidate.name == wanted.name && candidate.applicable();
-    });
-    if (present != mine.end()) {
-      if (!prepare(*present).ok()) return std::nullopt;
-      return Swap::Pick{repeat, static_cast<std::size_t>(present - mine.begin())};
+    if (const auto present = index_of(wanted, mine)) {
+      if (!prepare(mine[*present]).ok()) return std::nullopt;
+      return Swap::Pick{repeat, *present};
     }
-    std::optional<Candidate> made = make_again(repeat, wanted);
-    if (!made) return std::nullopt;
-    mine.push_back(std::move(*made));
+    const std::vector<LoweredTask>& again = searched_again(selection_.tasks[repeat].item);
+    if (again.empty()) return std::nullopt;
+    const std::vector<Candidate>& all = again[repeat - first_of(repeat)].task.candidates;
+    const auto found = index_of(wanted, all);
+    if (!found || !prepare(all[*found]).ok()) return std::nullopt;
+    mine.push_back(all[*found]);
     const Verdict& verdict = selection_.choices[first].verdicts[other];
     Verdict& copied = selection_.choices[repeat].verdicts.emplace_back();
     copied.time_us = verdict.time_us;
@@ -73,27 +74,63 @@ class Finder {
     return Swap::Pick{repeat, mine.size() - 1, true};
   }
 
-  std::optional<Candidate> make_again(std::size_t repeat, const Candidate& wanted) const {
-    if (wanted.recipe.empty()) return std::nullopt;
-    const LoweredTask& mine = selection_.tasks[repeat];
-    StoredChoice known;
-    known.candidate = {wanted.name, wanted.recipe};
-    const Result<std::vector<LoweredTask>> tasks = lower_(
-        mine.item,
-        [&](const std::string& problem) { return problem == mine.problem ? &known : nullptr; });
-    if (!tasks) return std::nullopt;
-    for (const LoweredTask& task : *tasks) {
-      if (task.problem != mine.problem || !task.stored) continue;
-      const auto chosen = static_cast<std::size_t>(take_stored(task).candidate);
-      const Candidate& candidate = task.task.candidates[chosen];
-      if (candidate.name == wanted.name && prepare(candidate).ok()) return candidate;
+  static std::optional<std::size_t> index_of(const Candidate& wanted,
+                                             const std::vector<Candidate>& all) {
+    const auto found = std::find_if(all.begin(), all.end(), [&](const Candidate& candidate) {
+      return candidate.applicable() && candidate.name == wanted.name &&
+             candidate.recipe == wanted.recipe;
+    });
+    if (found == all.end()) return std::nullopt;
+    return static_cast<std::size_t>(found - all.begin());
+  }
+
+  /// Of the tasks of its item.
+  [[nodiscard]] std::size_t first_of(std::size_t task) const {
+    std::size_t first = task;
+    while (first > 0 && selection_.tasks[first - 1].item == selection_.tasks[task].item) --first;
+    return first;
+  }
+
+  /// The tasks of an item with all candidates; empty where they cannot be had. What is taken now
+  /// is exchanged for the same of theirs: the tasks of an item share storage, which each lowering
+  /// makes anew.
+  const std::vector<LoweredTask>& searched_again(std::size_t item) {
+    const auto [found, is_new] = again_.emplace(item, std::vector<LoweredTask>());
+    std::vector<LoweredTask>& again = found->second;
+    if (!is_new) return again;
+    if (Result<std::vector<LoweredTask>> made = lower_(item)) again = std::move(*made);
+    std::size_t first = 0;
+    while (selection_.tasks[first].item != item) ++first;
+    if (!take_the_same(again, first)) again.clear();
+    return again;
+  }
+
+  bool take_the_same(const std::vector<LoweredTask>& again, std::size_t first) {
+    std::vector<std::size_t> taken;
+    for (std::size_t i = 0; i < again.size(); ++i) {
+      if (first + i >= selection_.tasks.size()) return false;
+      const LoweredTask& old = selection_.tasks[first + i];
+      if (old.problem != again[i].problem) return false;
+      const std::vector<Candidate>& all = again[i].task.candidates;
+      const auto chosen = static_cast<std::size_t>(selection_.choices[first + i].candidate);
+      const auto same = index_of(old.task.candidates[chosen], all);
+      if (!same || !prepare(all[*same]).ok()) return false;
+      taken.push_back(*same);
     }
-    return std::nullopt;
+    for (std::size_t i = 0; i < again.size(); ++i) {
+      std::vector<Candidate>& mine = selection_.tasks[first + i].task.candidates;
+      Choice& choice = selection_.choices[first + i];
+      choice.verdicts = {choice.verdicts[static_cast<std::size_t>(choice.candidate)]};
+      choice.candidate = 0;
+      mine = {again[i].task.candidates[taken[i]]};
+    }
+    return true;
   }
 
   Selection& selection_;
   const std::vector<bool>& repeats_;
   const LowerAgain& lower_;
+  std::map<std::size_t, std::vector<LoweredTask>> again_;  // by item
 };
 
 }  // namespace

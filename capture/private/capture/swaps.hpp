@@ -10,9 +10,8 @@
 
 namespace ai::detail {
 
-/// The tasks of an item again, with what is known.
-using LowerAgain =
-    std::function<Result<std::vector<LoweredTask>>(std::size_t item, const KnownChoices& known)>;
+/// The tasks of an item again, with all their candidates.
+using LowerAgain = std::function<Result<std::vector<LoweredTask>>(std::size_t item)>;
 
 /// For each problem that was measured and had a runner-up which came close, that one, wherever the
 /// program poses the problem: it is added to the candidates of tasks that do not have it.

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstddef>
+#include <cstring>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -25,30 +27,69 @@ class RecallingBackend final : public Backend {
   std::string with_scratch;    ///< this one writes scratch
   std::string sociable;        ///< this one is quicker behind a step that is not itself
   double in_company_us = 0;    ///< as quick as this
+  std::string only_once;       ///< this one is found by the first search alone
+  bool staged = false;         ///< a task before each copies A into storage of the item's
   int asked = 0;               ///< how often something could have been recalled
 
  private:
   Result<std::vector<Task>> lower_run(std::span<const GemmPlan> run,
                                       const Recall& recall) override {
-    const GemmPlan& plan = run.front();
+    std::vector<Task> tasks;
+    GemmPlan plan = run.front();
+    if (staged) tasks.push_back(stage(plan));
+    Result<Task> task = lower_product(plan, recall, tasks.size());
+    AI_RETURN_IF_ERROR(task.status());
+    tasks.push_back(*std::move(task));
+    return tasks;
+  }
+
+  /// A task that copies A into storage of the item's, from where `plan` then takes it.
+  Task stage(GemmPlan& plan) {
+    GemmForward call = plan.forward();
+    const MemoryRange from = range_of(call.A);
+    const std::size_t bytes = from.end() - from.begin;
+    void* const storage = symbolic::allocate(bytes);
+    const auto body = [this, bytes, a = call.A.data, storage](const AddressMap& addresses,
+                                                              Stream stream) -> Status {
+      const auto copy = [to = addresses(storage), source = addresses(a), bytes] {
+        std::memcpy(to, source, bytes);
+      };
+      (void)fake_.work(stream, cudaGraphNodeTypeKernel, 1, copy);
+      return {};
+    };
+    Task task;
+    task.name = "stage";
+    task.candidates = {candidate(
+        "stage", std::make_shared<TestStep>("stage", std::vector{from},
+                                            std::vector{range_of(storage, bytes)}, body))};
+    call.A.data = storage;
+    plan = *plan_forward(call);
+    return task;
+  }
+
+  Result<Task> lower_product(const GemmPlan& plan, const Recall& recall, std::size_t index) {
     Task task;
     task.name = "forward Y[" + std::to_string(plan.m()) + "," + std::to_string(plan.n()) + "]";
     if (recall) {
       ++asked;
-      if (const RecalledCandidate* const known = recall(0)) {
+      if (const RecalledCandidate* const known = recall(index)) {
         for (const Way& way : ways) {
           if (way.name != known->name || known->recipe != recipe_of(way)) continue;
           if (way.name == forgotten) continue;
           task.candidates = {made(plan, way)};
           task.candidates.front().trusted = false;
           task.recalled = true;
-          return std::vector{task};
+          return task;
         }
       }
     }
     task.queries = 1;
-    for (const Way& way : ways) task.candidates.push_back(made(plan, way));
-    return std::vector{task};
+    for (const Way& way : ways) {
+      if (way.name == only_once && searched_) continue;
+      task.candidates.push_back(made(plan, way));
+    }
+    searched_ = true;
+    return task;
   }
 
   [[nodiscard]] std::string recipe_of(const Way& way) const {
@@ -84,6 +125,7 @@ class RecallingBackend final : public Backend {
   }
 
   FakeCuda& fake_;
+  bool searched_ = false;
   std::shared_ptr<const Step*> last_ = std::make_shared<const Step*>(nullptr);
 };
 
