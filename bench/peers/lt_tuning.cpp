@@ -13,7 +13,7 @@ namespace {
 
 constexpr double kWarmSeconds = 0.25;
 constexpr double kHopeless = 3.0;  // rough times above this share of the best are not timed again
-constexpr double kClose = 1.1;     // the quickest within this share are timed once more
+constexpr double kClose = 1.1;     // those within this share of the best are timed once more
 constexpr std::size_t kMostClose = 6;
 
 // Few copies of what takes long by itself: they are there to hide the launch.
@@ -40,7 +40,7 @@ std::string micros(double us) {
 }  // namespace
 
 std::map<std::string, std::vector<LtTuner::Timed>> LtTuner::ranked_;
-std::map<std::string, std::optional<LtAlgorithm>> LtTuner::demanded_;
+std::map<std::string, std::vector<LtAlgorithm>> LtTuner::quickest_;
 
 void log_choice(const std::string& line) {
   static const bool wanted = std::getenv("GRAPH_EXECUTOR_BENCH_LOG") != nullptr;
@@ -49,27 +49,28 @@ void log_choice(const std::string& line) {
 
 LtTuner::LtTuner(cudaStream_t stream) : stream_(stream), workspace_(kLtWorkspaceBytes) {}
 
-std::optional<LtAlgorithm> LtTuner::best(const LtGemm& gemm, const Demand* demand) {
+std::vector<LtAlgorithm> LtTuner::quickest(const LtGemm& gemm, const Demand* demand) {
+  constexpr std::size_t kWanted = 2;
   const std::string key = gemm.problem().key();
-  auto ranked = ranked_.find(key);
-  if (ranked == ranked_.end()) ranked = ranked_.emplace(key, rank(gemm)).first;
-  const std::vector<Timed>& timed = ranked->second;
-  if (timed.empty()) return std::nullopt;
-  if (demand == nullptr) return timed.front().algorithm;
-
-  const std::string demanded_key = key + " " + demand->name;
-  if (const auto known = demanded_.find(demanded_key); known != demanded_.end()) {
+  const std::string demanded_key = key + (demand == nullptr ? "" : " " + demand->name);
+  if (const auto known = quickest_.find(demanded_key); known != quickest_.end()) {
     return known->second;
   }
-  std::optional<LtAlgorithm> found;
-  for (const Timed& candidate : timed) {
-    if (demand->holds(gemm, [&] { run(gemm, candidate.algorithm); })) {
-      found = candidate.algorithm;
-      break;
+  auto ranked = ranked_.find(key);
+  if (ranked == ranked_.end()) ranked = ranked_.emplace(key, rank(gemm)).first;
+  std::vector<LtAlgorithm> found;
+  double best_us = 0.0;
+  for (const Timed& candidate : ranked->second) {
+    if (found.size() == kWanted || (!found.empty() && candidate.us > kClose * best_us)) break;
+    if (demand != nullptr && !demand->holds(gemm, [&] { run(gemm, candidate.algorithm); })) {
+      log_choice(key + ": #" + std::to_string(candidate.algorithm.answer) + " fails " +
+                 demand->name);
+      continue;
     }
-    log_choice(key + ": #" + std::to_string(candidate.algorithm.answer) + " fails " + demand->name);
+    if (found.empty()) best_us = candidate.us;
+    found.push_back(candidate.algorithm);
   }
-  demanded_.emplace(demanded_key, found);
+  quickest_.emplace(demanded_key, found);
   return found;
 }
 

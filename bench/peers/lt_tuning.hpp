@@ -4,7 +4,6 @@
 
 #include <functional>
 #include <map>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,9 +27,10 @@ class LtTuner {
   explicit LtTuner(cudaStream_t stream);
 
   /// The quickest of the heuristic's answers, timed in graph replays over the problem's own
-  /// operands (which should hold plausible values), of those that meet `demand`. Nothing where
-  /// cuBLASLt offers none.
-  [[nodiscard]] std::optional<LtAlgorithm> best(const LtGemm& gemm, const Demand* demand = nullptr);
+  /// operands (which should hold plausible values), of those that meet `demand`; and the next, if
+  /// it takes at most 1.1 times as long. Empty where cuBLASLt offers none.
+  [[nodiscard]] std::vector<LtAlgorithm> quickest(const LtGemm& gemm,
+                                                  const Demand* demand = nullptr);
 
  private:
   struct Timed {
@@ -45,8 +45,8 @@ class LtTuner {
   DeviceBuffer workspace_;
   bool warm_ = false;
 
-  static std::map<std::string, std::vector<Timed>> ranked_;  // quickest first
-  static std::map<std::string, std::optional<LtAlgorithm>> demanded_;
+  static std::map<std::string, std::vector<Timed>> ranked_;          // quickest first
+  static std::map<std::string, std::vector<LtAlgorithm>> quickest_;  // by problem and demand
 };
 
 /// A line on stderr about what was tried and chosen, if GRAPH_EXECUTOR_BENCH_LOG is set.

@@ -8,6 +8,7 @@
 #include "peers/device_memory.hpp"
 #include "peers/elementwise.hpp"
 #include "peers/lt_demands.hpp"
+#include "peers/peer_problems.hpp"
 #include "timing.hpp"
 
 namespace bench {
@@ -73,7 +74,6 @@ class Planner {
   const Network::Layer& layer(int l) const {
     return network_.layers()[static_cast<std::size_t>(l)];
   }
-  const Matrix& gz_of(int l) const { return l + 1 == row().depth() ? layer(l).gy : layer(l).gz; }
 
   [[noreturn]] void nothing_for(int l) const {
     throw Absent("cuBLASLt offers no algorithm for layer " + std::to_string(l));
@@ -87,52 +87,25 @@ class Planner {
   // --- operations ---
 
   std::optional<PeerOp> gemm(const GemmProblem& problem, const Demand* demand = nullptr,
-                             std::shared_ptr<DeviceBuffer> kept = nullptr) {
+                             const std::shared_ptr<DeviceBuffer>& kept = nullptr) {
     const auto made = std::make_shared<LtGemm>(problem);
-    const std::optional<LtAlgorithm> algorithm = tuner_.best(*made, demand);
-    if (!algorithm) return std::nullopt;
-    return PeerOp{
-        std::string(name_of(problem.epilogue)) + "#" + std::to_string(algorithm->answer),
-        [made, kept = std::move(kept), chosen = *algorithm](void* workspace, cudaStream_t stream) {
-          made->enqueue(chosen, workspace, stream);
-        },
-        algorithm->workspace_bytes};
+    const std::vector<LtAlgorithm> algorithms = tuner_.quickest(*made, demand);
+    std::optional<PeerOp> op;
+    for (auto chosen = algorithms.rbegin(); chosen != algorithms.rend(); ++chosen) {
+      PeerOp one{std::string(name_of(problem.epilogue)) + "#" + std::to_string(chosen->answer),
+                 [made, kept, algorithm = *chosen](void* workspace, cudaStream_t stream) {
+                   made->enqueue(algorithm, workspace, stream);
+                 },
+                 chosen->workspace_bytes};
+      if (op) one.runner_up = std::make_shared<const PeerOp>(std::move(*op));
+      op = std::move(one);
+    }
+    return op;
   }
 
   PeerOp activate(ActKind act, const Matrix& z, const Matrix& y) const {
     return {ai::to_string(act),
             [=](void*, cudaStream_t stream) { enqueue_activation(act, z, y, stream); }};
-  }
-
-  GemmProblem product(int l, cublasLtEpilogue_t epilogue, const Matrix& to) const {
-    return {.m = row().batch,
-            .n = layer(l).w.cols,
-            .k = layer(l).w.rows,
-            .l = network_.input_of(l).data,
-            .r = layer(l).w.data,
-            .d = to.data,
-            .epilogue = epilogue,
-            .bias = layer(l).b.data};
-  }
-  GemmProblem data_gradient(int l, cublasLtEpilogue_t epilogue, const Matrix& to) const {
-    return {.m = row().batch,
-            .n = layer(l).w.cols,
-            .k = layer(l + 1).w.cols,
-            .trans_r = true,
-            .l = gz_of(l + 1).data,
-            .r = layer(l + 1).w.data,
-            .d = to.data,
-            .epilogue = epilogue};
-  }
-  GemmProblem weight_gradient(int l, cublasLtEpilogue_t epilogue) const {
-    return {.m = layer(l).w.rows,
-            .n = layer(l).w.cols,
-            .k = row().batch,
-            .trans_l = true,
-            .l = network_.input_of(l).data,
-            .r = gz_of(l).data,
-            .d = layer(l).gw.data,
-            .epilogue = epilogue};
   }
 
   // --- forward ---
@@ -143,7 +116,7 @@ class Planner {
     std::vector<Forward> ways;
     if (act == ActKind::None) {
       add(ways, {"BIAS", {}, Saved::Nothing, nullptr},
-          gemm(product(l, CUBLASLT_EPILOGUE_BIAS, layer(l).y)));
+          gemm(product(network_, l, CUBLASLT_EPILOGUE_BIAS, layer(l).y)));
     } else if (!row().has_backward()) {
       add_fused(ways, l, act, same ? &keeps_special_values() : nullptr, Saved::Nothing);
       add_separate(ways, l, act, Saved::Nothing);
@@ -175,27 +148,27 @@ class Planner {
     const auto epilogue =
         act == ActKind::ReLU ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_GELU_BIAS;
     add(ways, {name_of(epilogue), {}, saved, nullptr},
-        gemm(product(l, epilogue, layer(l).y), demand));
+        gemm(product(network_, l, epilogue, layer(l).y), demand));
   }
 
   void add_separate(std::vector<Forward>& ways, int l, ActKind act, Saved saved) {
     const Matrix& z = saved == Saved::Z ? layer(l).z : layer(l).y;
-    add(ways, {"BIAS, kernel", {}, saved, nullptr}, gemm(product(l, CUBLASLT_EPILOGUE_BIAS, z)),
-        activate(act, z, layer(l).y));
+    add(ways, {"BIAS, kernel", {}, saved, nullptr},
+        gemm(product(network_, l, CUBLASLT_EPILOGUE_BIAS, z)), activate(act, z, layer(l).y));
   }
 
   void add_relu_mask(std::vector<Forward>& ways, int l) {
     const std::int64_t ld = mask_ld(layer(l).y.cols);
     const auto mask = std::make_shared<DeviceBuffer>(static_cast<std::size_t>(ld) / 8 *
                                                      static_cast<std::size_t>(row().batch));
-    GemmProblem problem = product(l, CUBLASLT_EPILOGUE_RELU_AUX_BIAS, layer(l).y);
+    GemmProblem problem = product(network_, l, CUBLASLT_EPILOGUE_RELU_AUX_BIAS, layer(l).y);
     problem.aux = mask->as<void>();
     problem.aux_ld = ld;
     add(ways, {"RELU_AUX_BIAS", {}, Saved::Mask, mask}, gemm(problem, nullptr, mask));
   }
 
   void add_gelu_aux(std::vector<Forward>& ways, int l, const Demand* demand) {
-    GemmProblem problem = product(l, CUBLASLT_EPILOGUE_GELU_AUX_BIAS, layer(l).y);
+    GemmProblem problem = product(network_, l, CUBLASLT_EPILOGUE_GELU_AUX_BIAS, layer(l).y);
     problem.aux = layer(l).z.data;
     problem.aux_ld = layer(l).z.cols;
     add(ways, {"GELU_AUX_BIAS", {}, Saved::Z, nullptr}, gemm(problem, demand));
@@ -209,7 +182,7 @@ class Planner {
     const ActKind act = row().activation_of(l);
     std::vector<GradientOps> ways;
     if (act == ActKind::None) {
-      if (auto op = gemm(data_gradient(l, CUBLASLT_EPILOGUE_DEFAULT, here.gz))) {
+      if (auto op = gemm(data_gradient(network_, l, CUBLASLT_EPILOGUE_DEFAULT, here.gz))) {
         ways.push_back({"plain", {std::move(*op)}});
       }
       return ways;
@@ -217,7 +190,7 @@ class Planner {
     if (kind_ == PeerKind::Fast && (forward.saved == Saved::Mask || act == ActKind::GELUTanh)) {
       const bool relu = forward.saved == Saved::Mask;
       const auto epilogue = relu ? CUBLASLT_EPILOGUE_DRELU_BGRAD : CUBLASLT_EPILOGUE_DGELU_BGRAD;
-      GemmProblem problem = data_gradient(l, epilogue, here.gz);
+      GemmProblem problem = data_gradient(network_, l, epilogue, here.gz);
       problem.bias = here.gb.data;
       problem.aux = relu ? forward.mask->as<void>() : here.z.data;
       problem.aux_ld = relu ? mask_ld(here.y.cols) : here.z.cols;
@@ -228,7 +201,7 @@ class Planner {
     if (forward.saved == Saved::Mask) return ways;
 
     const Matrix gy = kind_ == PeerKind::Same ? here.gy : here.gz;
-    const auto plain = gemm(data_gradient(l, CUBLASLT_EPILOGUE_DEFAULT, gy));
+    const auto plain = gemm(data_gradient(network_, l, CUBLASLT_EPILOGUE_DEFAULT, gy));
     if (!plain) return ways;
     const Source source = forward.saved == Saved::Z ? Source::Z : Source::Y;
     const Matrix saved = source == Source::Z ? here.z : here.y;
@@ -246,17 +219,17 @@ class Planner {
   }
 
   std::vector<WeightOps> weights(int l, bool has_gb) {
-    const auto plain = gemm(weight_gradient(l, CUBLASLT_EPILOGUE_DEFAULT));
+    const auto plain = gemm(weight_gradient(network_, l, CUBLASLT_EPILOGUE_DEFAULT));
     std::vector<WeightOps> ways;
     if (!has_gb) {
-      GemmProblem problem = weight_gradient(l, CUBLASLT_EPILOGUE_BGRADA);
+      GemmProblem problem = weight_gradient(network_, l, CUBLASLT_EPILOGUE_BGRADA);
       problem.bias = layer(l).gb.data;
       if (auto op = gemm(problem, &sums_columns())) ways.push_back({"BGRADA", {std::move(*op)}});
     }
     if (!plain) return ways;
     ways.push_back({"gW", {*plain}});
     if (has_gb) return ways;
-    const Matrix gz = gz_of(l);
+    const Matrix gz = gz_of(network_, l);
     const auto sum = std::make_shared<ColumnSum>(gz.rows, gz.cols);
     ways.back().name = "gW, gb";
     ways.back().ops.push_back(
@@ -297,14 +270,6 @@ class Planner {
 };
 
 }  // namespace
-
-std::string LayerOption::label() const {
-  std::string text;
-  for (const PeerOps* ops : {&forward, &gradient, &weights}) {
-    for (const PeerOp& op : *ops) text += (text.empty() ? "" : " ") + op.label;
-  }
-  return text;
-}
 
 std::vector<std::vector<LayerOption>> plan_peer(const Network& network, PeerKind kind,
                                                 LtTuner& tuner, void* workspace,

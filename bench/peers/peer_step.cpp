@@ -2,10 +2,19 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include "timing.hpp"
 
 namespace bench {
+
+std::string LayerOption::label() const {
+  std::string text;
+  for (const PeerOps* ops : {&forward, &gradient, &weights}) {
+    for (const PeerOp& op : *ops) text += (text.empty() ? "" : " ") + op.label;
+  }
+  return text;
+}
 
 PeerStep::PeerStep(const Network& network) : network_(network) {
   for (Branch& branch : branches_) {
@@ -23,6 +32,11 @@ PeerStep::~PeerStep() {
     if (branch.event != nullptr) (void)cudaEventDestroy(branch.event);
     if (branch.stream != nullptr) (void)cudaStreamDestroy(branch.stream);
   }
+}
+
+int PeerStep::add_option(std::size_t layer, LayerOption option) {
+  options_[layer].push_back(std::move(option));
+  return static_cast<int>(options_[layer].size()) - 1;
 }
 
 const LayerOption& PeerStep::chosen(const StepChoice& choice, int layer) const {

@@ -37,6 +37,10 @@ class PeerStep {
 
   void set_options(std::vector<std::vector<LayerOption>> options) { options_ = std::move(options); }
   [[nodiscard]] const std::vector<std::vector<LayerOption>>& options() const { return options_; }
+  /// Its place among those of the layer.
+  int add_option(std::size_t layer, LayerOption option);
+  /// The last of the layer.
+  void drop_option(std::size_t layer) { options_[layer].pop_back(); }
   [[nodiscard]] const LayerOption& chosen(const StepChoice& choice, int layer) const;
 
   /// On stream(), which has forked to the other branches and joined them when this returns. With

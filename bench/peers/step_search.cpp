@@ -18,7 +18,7 @@ constexpr double kWarmSeconds = 0.1;
 
 class Search {
  public:
-  Search(const PeerStep& step, const Row& row) : step_(step), row_(row) {}
+  Search(PeerStep& step, const Row& row) : step_(step), row_(row) {}
 
   StepChoice run() {
     best_.options.assign(step_.options().size(), 0);
@@ -31,6 +31,7 @@ class Search {
     try_branches();
     try_option_of_each_layer();
     try_branches();
+    try_runner_ups();
     return best_;
   }
 
@@ -48,12 +49,14 @@ class Search {
     }
   }
 
-  void consider(const StepChoice& choice, const std::string& what) {
+  // Whether it is taken.
+  bool consider(const StepChoice& choice, const std::string& what) {
     const double us = time(choice);
-    if (us > kGain * best_us_) return;
+    if (us > kGain * best_us_) return false;
     best_ = choice;
     best_us_ = us;
     log(what);
+    return true;
   }
 
   void log(const std::string& what) const {
@@ -106,7 +109,29 @@ class Search {
     }
   }
 
-  const PeerStep& step_;
+  // The quickest alone need not be the quickest among the others.
+  void try_runner_ups() {
+    for (std::size_t l = 0; l < best_.options.size(); ++l) {
+      for (PeerOps LayerOption::*part :
+           {&LayerOption::forward, &LayerOption::gradient, &LayerOption::weights}) {
+        LayerOption option = step_.chosen(best_, static_cast<int>(l));
+        for (PeerOp& op : option.*part) {
+          if (!op.runner_up) continue;
+          op = PeerOp(*op.runner_up);
+          try_option(l, option, op.label);
+          break;
+        }
+      }
+    }
+  }
+
+  void try_option(std::size_t l, const LayerOption& option, const std::string& what) {
+    StepChoice choice = best_;
+    choice.options[l] = step_.add_option(l, option);
+    if (!consider(choice, what + " in layer " + std::to_string(l))) step_.drop_option(l);
+  }
+
+  PeerStep& step_;
   const Row& row_;
   StepChoice best_;
   double best_us_ = 0.0;
@@ -114,7 +139,7 @@ class Search {
 
 }  // namespace
 
-StepChoice search(const PeerStep& step, const Row& row) {
+StepChoice search(PeerStep& step, const Row& row) {
   return Search(step, row).run();
 }
 
