@@ -56,7 +56,9 @@ def traffic_bytes(row: Row) -> int:
     weights = weight_bytes(row)
     total = weights + 4 * row.batch * sum(row.layers)  # reads X, writes every Y
     if row.mode != "forward":
-        total += 4 * row.batch * row.layers[-1] + weights  # reads gY or the target, writes gradients or weights
+        total += (
+            4 * row.batch * row.layers[-1] + weights
+        )  # reads gY or the target, writes gradients or weights
     return total
 
 

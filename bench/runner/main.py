@@ -266,7 +266,7 @@ def main(argv: Sequence[str], commands: Mapping[str, Command] | None = None) -> 
     out = arguments.out or (BENCH / "results" if whole else work / "results")
     write_all(out, run.stem, figures, samples)
     print(
-        *summary.lines(figures["rows"]),
+        *summary.lines(figures["rows"], run.gpu),
         f"{len(figures['rows'])} of {len(every)} rows are in {out / run.stem}.json",
         sep="\n",
     )

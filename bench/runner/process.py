@@ -13,7 +13,6 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-
 KILL_S = 10.0  # how long a killed process is waited for
 FAILED = "failed: "  # begins the reason of one who took part and was wrong, rather than absent
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from . import reference
 from .contestants import PEERS
 from .process import FAILED
 from .results import FIGURE_OF
@@ -86,8 +87,8 @@ def geometric_means(rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, tu
     return means
 
 
-def lines(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The summary as plain text, one line a fact."""
+def lines(rows: Sequence[Mapping[str, Any]], gpu: str) -> list[str]:
+    """The summary as plain text, one line a fact. OSError where bench/reference.json is not there."""
     text = []
     for mode, peers in geometric_means(rows).items():
         text.append(
@@ -101,6 +102,7 @@ def lines(rows: Sequence[Mapping[str, Any]]) -> list[str]:
         f"{there} of {wanted} were compared"
     )
     text.extend(f"  {miss.row}: {miss.times:.3f} times {miss.peer}" for miss in missed)
+    text.extend(reference.lines(rows, gpu, reference.load()))
     failed = failures(rows)
     text.append(f"{len(failed)} results failed")
     text.extend(f"  {line}" for line in failed)

@@ -150,7 +150,7 @@ def markdown(document: Mapping[str, Any], stem: str) -> str:
         f"![Device time of every row, ours beside its peers]({stem}.svg)",
         "",
     ]
-    lines += ["## Summary", "", *(f"    {line}" for line in summary.lines(rows)), ""]
+    lines += ["## Summary", "", *(f"    {line}" for line in summary.lines(rows, document["gpu"])), ""]
     for mode, title in MODE_TITLES.items():
         of_mode = [row for row in rows if row["mode"] == mode]
         if not of_mode:
