@@ -100,7 +100,11 @@ void list_steps(Blueprint& blueprint) {
 }
 
 StepLists step_lists(const Blueprint& blueprint) {
-  return in_lanes(blueprint.hazards.dependencies(), blueprint.order.lanes);
+  std::vector<bool> timed;
+  for (const BoundStep& bound : blueprint.steps) {
+    timed.push_back(std::holds_alternative<GemmPlan>(blueprint.items[bound.item].item));
+  }
+  return in_lanes(blueprint.hazards.dependencies(), blueprint.order.lanes, timed);
 }
 
 WorkspacePlan plan_workspace(const Blueprint& blueprint,

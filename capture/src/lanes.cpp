@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <utility>
 
 #include "ai/step.hpp"
 
@@ -35,6 +36,31 @@ std::vector<int> heirs(const StepLists& dependencies, const std::vector<int>& he
     }
   }
   return heir;
+}
+
+/// What the timed steps wait for among themselves, be it by way of others, counted without those.
+StepLists among_timed(const StepLists& dependencies, const std::vector<bool>& timed) {
+  StepLists near(dependencies.size());  // the timed ones that each step waits for
+  std::vector<int> number(dependencies.size());
+  std::vector<std::size_t> picked;
+  for (std::size_t i = 0; i < dependencies.size(); ++i) {
+    for (const int d : dependencies[i]) {
+      const auto earlier = static_cast<std::size_t>(d);
+      if (timed[earlier]) {
+        near[i].push_back(number[earlier]);
+      } else {
+        near[i].insert(near[i].end(), near[earlier].begin(), near[earlier].end());
+      }
+    }
+    std::sort(near[i].begin(), near[i].end());
+    near[i].erase(std::unique(near[i].begin(), near[i].end()), near[i].end());
+    number[i] = static_cast<int>(picked.size());
+    if (timed[i]) picked.push_back(i);
+  }
+  return ai::dependencies(picked.size(), [&](std::size_t later, std::size_t earlier) {
+    const std::vector<int>& mine = near[picked[later]];
+    return std::binary_search(mine.begin(), mine.end(), static_cast<int>(earlier));
+  });
 }
 
 struct Lane {
@@ -93,15 +119,17 @@ std::vector<int> assign_lanes(const StepLists& dependencies, int lanes) {
   return Scheduler(dependencies, lanes).run();
 }
 
-StepLists in_lanes(StepLists dependencies, int lanes) {
+StepLists in_lanes(StepLists dependencies, int lanes, const std::vector<bool>& timed) {
   if (lanes == 0) return dependencies;
+  const std::vector<int> lane_of = assign_lanes(among_timed(dependencies, timed), lanes);
   std::vector<int> last(static_cast<std::size_t>(lanes), kNone);
   std::vector<int> before;  // in its lane, for each step
-  for (const int lane : assign_lanes(dependencies, lanes)) {
-    int& mine = last[static_cast<std::size_t>(lane)];
+  std::size_t next = 0;
+  for (const bool is_timed : timed) {
     const int me = static_cast<int>(before.size());
-    before.push_back(mine);
-    mine = me;
+    before.push_back(kNone);
+    if (!is_timed) continue;
+    before.back() = std::exchange(last[static_cast<std::size_t>(lane_of[next++])], me);
   }
   return ai::dependencies(dependencies.size(), [&](std::size_t later, std::size_t earlier) {
     const auto step = static_cast<int>(earlier);

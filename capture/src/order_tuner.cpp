@@ -32,9 +32,8 @@ class OrderTuner {
         swaps_(swaps),
         clock_(clock),
         trial_(api, device, tasks, clock) {
-    const StepLists lists = step_lists(tasks, picks);
     for (const int lanes : kLanes) {
-      StepLists next = in_lanes(lists, lanes);
+      StepLists next = step_lists(tasks, picks, lanes);
       const bool is_known = std::any_of(contenders_.begin(), contenders_.end(),
                                         [&](const Contender& c) { return c.lists == next; });
       if (!is_known) contenders_.push_back({{lanes, -1}, std::move(next)});
@@ -143,8 +142,7 @@ class OrderTuner {
     for (Swap& swap : swaps_) {
       if (clock_.is_out()) return {};
       const Picks picks = with(swap);
-      Result<TimedChain> graph =
-          trial_.graph(picks, in_lanes(step_lists(tasks_, picks), best.order.lanes));
+      Result<TimedChain> graph = trial_.graph(picks, step_lists(tasks_, picks, best.order.lanes));
       AI_RETURN_IF_ERROR(graph.status());
       const TimedChain* const graphs[] = {&best.graph, &*graph};
       Comparison last;

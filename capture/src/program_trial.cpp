@@ -39,12 +39,14 @@ double median(std::vector<double>& values) {
 
 }  // namespace
 
-StepLists step_lists(std::span<const LoweredTask> tasks, const Picks& picks) {
+StepLists step_lists(std::span<const LoweredTask> tasks, const Picks& picks, int lanes) {
   std::vector<const Step*> steps;
-  for_each_step(tasks, picks, [&](const LoweredTask&, const std::shared_ptr<Step>& step) {
+  std::vector<bool> timed;
+  for_each_step(tasks, picks, [&](const LoweredTask& task, const std::shared_ptr<Step>& step) {
     steps.push_back(step.get());
+    timed.push_back(!task.fixed);
   });
-  return dependencies(steps);
+  return in_lanes(dependencies(steps), lanes, timed);
 }
 
 Status ProgramTrial::set_up(std::span<const Picks> all) {

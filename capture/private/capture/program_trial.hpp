@@ -18,9 +18,10 @@ namespace ai::detail {
 /// For each task of a program the index of one of its candidates.
 using Picks = std::vector<std::size_t>;
 
-/// The steps of a program, in order, with what they must wait for. May throw std::bad_alloc, as may
-/// what follows.
-[[nodiscard]] StepLists step_lists(std::span<const LoweredTask> tasks, const Picks& picks);
+/// What the steps of a program, in order, must wait for, by their data and on `lanes` lanes (0: no
+/// limit). May throw std::bad_alloc, as may what follows.
+[[nodiscard]] StepLists step_lists(std::span<const LoweredTask> tasks, const Picks& picks,
+                                   int lanes = 0);
 
 /// How long there is for timing programs, and how it is known.
 struct TrialClock {

@@ -28,6 +28,10 @@ std::vector<std::vector<bool>> closure(const StepLists& lists) {
   return reach;
 }
 
+StepLists all_in_lanes(const StepLists& lists, int lanes) {
+  return in_lanes(lists, lanes, std::vector<bool>(lists.size(), true));
+}
+
 /// As a program gives them: reduced.
 StepLists random_lists(std::mt19937& random) {
   const int count = std::uniform_int_distribution<int>(1, 24)(random);
@@ -56,7 +60,7 @@ TEST_CASE("lanes keep every old dependency, are chains, and leave no edge that o
       CAPTURE(round);
       CAPTURE(lanes);
       const std::vector<int> lane_of = assign_lanes(lists, lanes);
-      const StepLists made = in_lanes(lists, lanes);
+      const StepLists made = all_in_lanes(lists, lanes);
       REQUIRE(lane_of.size() == lists.size());
       REQUIRE(made.size() == lists.size());
       const auto reach = closure(made);
@@ -84,7 +88,7 @@ TEST_CASE("steps wait for nothing but what their data and their lane ask for") {
   for (int round = 0; round < 500; ++round) {
     const StepLists lists = random_lists(random);
     const std::vector<int> lane_of = assign_lanes(lists, 3);
-    const StepLists made = in_lanes(lists, 3);
+    const StepLists made = all_in_lanes(lists, 3);
     for (std::size_t i = 0; i < made.size(); ++i) {
       for (const int d : made[i]) {
         const bool asked = std::find(lists[i].begin(), lists[i].end(), d) != lists[i].end();
@@ -98,16 +102,42 @@ TEST_CASE("without a limit the lists stay as they are") {
   std::mt19937 random(9);
   for (int round = 0; round < 100; ++round) {
     const StepLists lists = random_lists(random);
-    CHECK(in_lanes(lists, 0) == lists);
+    CHECK(all_in_lanes(lists, 0) == lists);
   }
 }
 
 TEST_CASE("as many lanes as steps change nothing, and a chain stays one with any number") {
   const Network network;
-  CHECK(in_lanes(network.lists, 14) == network.lists);
+  CHECK(all_in_lanes(network.lists, 14) == network.lists);
   const StepLists chain = {{}, {0}, {1}, {2}};
   CHECK(is_chain(chain));
-  for (const int lanes : {1, 2, 4}) CHECK(in_lanes(chain, lanes) == chain);
+  for (const int lanes : {1, 2, 4}) CHECK(all_in_lanes(chain, lanes) == chain);
+}
+
+TEST_CASE("steps that are not timed wait as they did, and hand on what others wait for") {
+  // 1 waits for 0 and is not timed; 2 waits for 1; 3 and 4 for nothing, and 3 is not timed.
+  const StepLists lists = {{}, {0}, {1}, {}, {}};
+  const std::vector<bool> timed = {true, false, true, false, true};
+  CHECK(in_lanes(lists, 1, timed) == StepLists{{}, {0}, {1}, {}, {2}});
+  CHECK(in_lanes(lists, 2, timed) == lists);
+  CHECK(in_lanes(lists, 0, timed) == lists);
+  std::mt19937 random(10);
+  std::bernoulli_distribution is_timed(0.6);
+  for (int round = 0; round < 300; ++round) {
+    const StepLists any = random_lists(random);
+    std::vector<bool> some(any.size());
+    for (std::size_t i = 0; i < some.size(); ++i) some[i] = is_timed(random);
+    const auto old = closure(any);
+    const StepLists made = in_lanes(any, 1, some);
+    const auto reach = closure(made);
+    for (std::size_t i = 0; i < any.size(); ++i) {
+      if (!some[i])
+        CHECK(std::includes(any[i].begin(), any[i].end(), made[i].begin(), made[i].end()));
+      for (std::size_t j = 0; j < i; ++j) {
+        if (old[i][j] || (some[i] && some[j])) CHECK(reach[i][j]);
+      }
+    }
+  }
 }
 
 TEST_CASE("nothing and one step are chains; a fork is none") {
@@ -116,7 +146,7 @@ TEST_CASE("nothing and one step are chains; a fork is none") {
   CHECK(!is_chain({{}, {}}));
   CHECK(!is_chain({{}, {0}, {0}}));
   CHECK(!is_chain({{}, {0}, {0, 1}}));
-  CHECK(in_lanes({}, 2).empty());
+  CHECK(all_in_lanes({}, 2).empty());
 }
 
 TEST_CASE("in a backward pass the data gradients keep one lane, the others go beside it") {
@@ -138,7 +168,7 @@ TEST_CASE("in a backward pass the data gradients keep one lane, the others go be
 }
 
 TEST_CASE("two lanes of a backward pass, edge by edge") {
-  const StepLists made = in_lanes(Network().lists, 2);
+  const StepLists made = all_in_lanes(Network().lists, 2);
   using enum Network::Step;
   CHECK(made[GBias3] == std::vector<int>{F3});
   CHECK(made[GB3] == std::vector<int>{GBias3});
@@ -165,7 +195,7 @@ TEST_CASE("chains beside each other get a lane each, as far as there are lanes")
   // Three chains of three steps, step by step.
   const StepLists lists = {{}, {}, {}, {0}, {1}, {2}, {3}, {4}, {5}};
   CHECK(assign_lanes(lists, 3) == std::vector<int>{0, 1, 2, 0, 1, 2, 0, 1, 2});
-  CHECK(in_lanes(lists, 3) == lists);
+  CHECK(all_in_lanes(lists, 3) == lists);
 }
 
 }  // namespace
