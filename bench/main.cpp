@@ -14,7 +14,7 @@ constexpr const char* kUsage =
        bench_suite --list              the workloads
        bench_suite WORKLOAD... [options]            measures ours and the two peers on cuBLASLt
        bench_suite --compare WORKLOAD... [options]  ours against the peers, interleaved; exit code 1 where
-                                       a result is wrong or a ratio above 1.05
+                                       a result is wrong or absent, or a ratio above 1.05
 options: --batch N    only this batch
          --mode M     forward, forward_backward, train_step or all; forward where it is not said
          --explain    what the library chose, and why
@@ -97,7 +97,7 @@ int run(int argc, char** argv) {
     throw bench::Failed("name a workload; --list lists them");
   const auto rows = bench::select(suite, arguments.selection);
   bench::Session session;
-  const bool good = arguments.compares ? bench::print_comparison(session, rows)
+  const bool good = arguments.compares ? bench::print_comparison(session, rows, arguments.explains)
                                        : bench::print_rows(session, rows, arguments.explains);
   return good ? 0 : 1;
 }

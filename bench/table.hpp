@@ -24,7 +24,8 @@ struct Selection {
 bool print_rows(Session& session, const std::vector<Row>& rows, bool explain);
 
 /// Ours against both peers, interleaved: device microseconds, back to back. Returns whether every
-/// result was right and no ratio above 1.05: to `same` in every mode, to `fast` in Mode::Forward.
-bool print_comparison(Session& session, const std::vector<Row>& rows);
+/// contestant was there and right and no ratio above 1.05: to `same` in every mode, to `fast` in
+/// Mode::Forward.
+bool print_comparison(Session& session, const std::vector<Row>& rows, bool explain);
 
 }  // namespace bench
