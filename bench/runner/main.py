@@ -23,8 +23,8 @@ ROW_FLOP = 5e10  # operations of as long as a row takes whose own count for noth
 DESCRIPTION = """Measures every workload of bench/suite.json on this machine's GPU, ours beside its peers, and
 writes <gpu>.json, <gpu>.md, <gpu>.svg and <gpu>-samples.json. docs/performance.md says how to read them. A
 run of some rows or peers, of another suite, or a quick one, writes below the build folder unless --out says where, so that
-bench/results only ever holds whole runs. Exit code 1: a row has no figure of ours, or a result was wrong; 2:
-nothing could be measured."""
+bench/results only ever holds whole runs. Exit code 1: a row has no figure of ours, or a contestant was wrong,
+failed or died; 2: nothing could be measured."""
 
 
 def _list(text: str) -> list[str]:

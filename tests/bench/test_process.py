@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pathlib
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -11,7 +12,7 @@ from typing import Any
 
 import pytest
 from runner.contestants import Command
-from runner.process import Gone, Process, Refused
+from runner.process import KILL_S, Gone, Process, Refused
 
 DESCRIBE = {"do": "describe"}
 
@@ -123,3 +124,23 @@ def test_closing_ends_it(start: Callable[..., Process]) -> None:
         os.kill(pid, 0)
     with pytest.raises(Gone, match="torch was closed"):
         process.ask(DESCRIBE, 1)
+
+
+def test_one_that_not_even_a_kill_ends_is_not_waited_for_forever(
+    start: Callable[..., Process], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    process = start(hang="prepare")
+    process.ask(DESCRIBE, 20)
+    child = process._child
+    assert child is not None
+    asked = []
+
+    def wait(timeout: float | None = None) -> int:
+        asked.append(timeout)
+        raise subprocess.TimeoutExpired("torch", timeout or 0)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(child, "wait", wait)
+        with pytest.raises(Gone, match="torch did not answer prepare within 0.1 s"):
+            process.ask({"do": "prepare", "contestants": []}, 0.1)
+    assert asked == [KILL_S]
