@@ -8,6 +8,8 @@
 #include <system_error>
 #include <vector>
 
+#include "capture/text_hash.hpp"
+
 namespace ai::detail {
 namespace {
 
@@ -29,32 +31,11 @@ std::string with_time(const std::string& name, double us) {
   return name + time;
 }
 
-/// FNV-1a.
-class Hash {
- public:
-  void add(std::string_view text) noexcept {
-    for (const char c : text) add_byte(static_cast<unsigned char>(c));
-    add_byte(0);
-  }
-  void add(std::uint64_t number) noexcept {
-    for (int i = 0; i < 8; ++i) add_byte(static_cast<unsigned char>(number >> (8 * i)));
-  }
-  [[nodiscard]] std::string text() const {
-    char digits[17];
-    std::snprintf(digits, sizeof digits, "%016llx", static_cast<unsigned long long>(value_));
-    return digits;
-  }
-
- private:
-  void add_byte(unsigned char byte) noexcept { value_ = (value_ ^ byte) * 0x100000001b3U; }
-  std::uint64_t value_ = 0xcbf29ce484222325U;
-};
-
 }  // namespace
 
 std::string order_key(std::span<const LoweredTask> tasks, const Picks& picks,
                       const StepLists& lists) {
-  Hash hash;
+  TextHash hash;
   for (std::size_t i = 0; i < tasks.size(); ++i) {
     const Candidate& candidate = tasks[i].task.candidates[picks[i]];
     hash.add(tasks[i].fixed ? tasks[i].task.name : tasks[i].problem);

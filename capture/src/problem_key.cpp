@@ -5,10 +5,13 @@
 #include <optional>
 #include <string_view>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "ai/memory.hpp"
 #include "ai/program.hpp"
+#include "capture/lowering.hpp"
+#include "capture/text_hash.hpp"
 
 namespace ai::detail {
 namespace {
@@ -85,6 +88,19 @@ std::string problem_key(const GemmPlan& plan) {
 
 std::string task_key(const std::string& problem, std::size_t task) {
   return problem + " #" + std::to_string(task);
+}
+
+std::string key_in(const std::string& task, const std::string& context) {
+  return task + " in " + context;
+}
+
+std::string context_of(const Program& program) {
+  TextHash hash;
+  for (const Program::Item& item : program.items()) {
+    const auto* const plan = std::get_if<GemmPlan>(&item);
+    hash.add(plan != nullptr ? problem_key(*plan) : name_of(item));
+  }
+  return hash.text();
 }
 
 }  // namespace ai::detail

@@ -22,6 +22,10 @@ const StoredChoice* Recollection::find(const std::string& problem) {
   return &*found_;
 }
 
+bool Recollection::has(const std::string& problem) {
+  return is_usable() && cache_->find(machine_, problem).has_value();
+}
+
 void Recollection::store(const TuningCache::Choices& choices) {
   if (choices.empty() || !is_usable()) return;
   warn(cache_->store(machine_, choices));

@@ -56,6 +56,7 @@ class Selector {
 
   Result<Selection> run() {
     const double begin = now_();
+    context_ = context_of(program_);
     AI_RETURN_IF_ERROR(lower_first());
     begin_ = now_();
     AI_RETURN_IF_ERROR(choose_first());
@@ -71,8 +72,9 @@ class Selector {
     }
     TuningCache::Choices measured;
     if (measures()) {
+      const Picks alone = picks_of(selection);
       look_at_whole(selection, repeats, measured);
-      collect(selection, repeats, measured);
+      collect(selection, repeats, alone, measured);
       file_.store(measured);
     }
     report_.seconds = now_() - begin;
@@ -101,7 +103,10 @@ class Selector {
     std::unordered_map<std::string, std::size_t> first_of;
     KnownChoices known;
     if (measures() && tuning_ == Tuning::Measure && !file_.path().empty()) {
-      known = [&](const std::string& problem) { return file_.find(problem); };
+      known = [&](const std::string& problem) {
+        const StoredChoice* const here = file_.find(key_in(problem, context_));
+        return here != nullptr ? here : file_.find(problem);
+      };
     }
     for (std::size_t i = 0; i < program_.items().size(); ++i) {
       Part& part = parts_.emplace_back();
@@ -175,14 +180,22 @@ class Selector {
                       [](const Verdict& verdict) { return verdict.timed; }));
   }
 
-  /// What was measured goes into the file.
-  void collect(const Selection& selection, const std::vector<bool>& repeats,
-               TuningCache::Choices& measured) const {
+  /// What was measured goes into the file: what is best alone, which is `alone`, for any program,
+  /// and what is better in this one for this one.
+  void collect(const Selection& selection, const std::vector<bool>& repeats, const Picks& alone,
+               TuningCache::Choices& measured) {
     for (std::size_t i = 0; i < selection.tasks.size(); ++i) {
       if (repeats[i] || count_timed(selection.choices[i]) == 0) continue;
       const LoweredTask& lowered = selection.tasks[i];
-      if (auto stored = to_store(lowered.task, selection.choices[i], settings_.budget_s)) {
-        measured.emplace(lowered.problem, std::move(*stored));
+      Choice choice = selection.choices[i];
+      const auto stored_here = to_store(lowered.task, choice, settings_.budget_s);
+      const bool is_swapped =
+          std::exchange(choice.candidate, static_cast<int>(alone[i])) != static_cast<int>(alone[i]);
+      const std::string here = key_in(lowered.problem, context_);
+      // An older entry of this program's would come first at the next start.
+      if (stored_here && (is_swapped || file_.has(here))) measured.emplace(here, *stored_here);
+      if (const auto stored = to_store(lowered.task, choice, settings_.budget_s)) {
+        measured.emplace(lowered.problem, *stored);
       }
     }
   }
@@ -285,6 +298,7 @@ class Selector {
   const Tuning tuning_;
   const TunerSettings& settings_;
   const std::function<double()> now_;
+  std::string context_;
   double begin_ = 0;  // of measuring
   std::vector<Part> parts_;
   std::map<std::string, StoredChoice> chosen_;  // by problem

@@ -37,7 +37,8 @@ class Finder {
     const LoweredTask& task = selection_.tasks[first];
     if (task.fixed || task.stored || repeats_[first]) return std::nullopt;
     const std::optional<std::size_t> other = runner_up(selection_.choices[first]);
-    if (!other) return std::nullopt;
+    // One that cannot be kept would be another choice at the next start.
+    if (!other || task.task.candidates[*other].recipe.empty()) return std::nullopt;
     Swap swap;
     swap.picks.push_back({first, *other});
     bool is_whole = true;

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "ai/gemm.hpp"
+#include "ai/program.hpp"
 
 namespace ai::detail {
 
@@ -18,5 +19,13 @@ namespace ai::detail {
 
 /// The same of the `task`-th task of such a plan.
 [[nodiscard]] std::string task_key(const std::string& problem, std::size_t task);
+
+/// What a task's key becomes where something is known of the task in one program alone, by the
+/// program's context_of.
+[[nodiscard]] std::string key_in(const std::string& task, const std::string& context);
+
+/// Equal for programs that pose the same problems, with the same steps and copies of the caller's
+/// between them, in one order.
+[[nodiscard]] std::string context_of(const Program& program);
 
 }  // namespace ai::detail

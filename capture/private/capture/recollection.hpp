@@ -27,6 +27,8 @@ class Recollection {
 
   /// Null where nothing is known; valid until the next call.
   [[nodiscard]] const StoredChoice* find(const std::string& problem);
+  /// Whether there is an entry, be it one that find does not give.
+  [[nodiscard]] bool has(const std::string& problem);
   void store(const TuningCache::Choices& choices);
   void warn(const Status& status) const noexcept;
 

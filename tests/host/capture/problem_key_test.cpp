@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "ai/gemm.hpp"
+#include "ai/program.hpp"
 
 namespace ai::test {
 namespace {
@@ -179,6 +180,38 @@ TEST_CASE("what no candidate depends on is not in the key") {
   empty.B = matrix(1, 0, 12);
   check_none_tells<C>(empty, {{"where nothing lies", [](C& c) { c.A = matrix(0, 4, 0, 0, 1); }},
                               {"that it lies there twice", [](C& c) { c.A.data = c.B.data; }}});
+}
+
+TEST_CASE("the context of a program is its problems and the caller's steps, in order") {
+  const auto context = [](std::vector<std::string> items, int shift = 0) {
+    Program program;
+    for (const std::string& item : items) {
+      if (item == "forward" || item == "wide") {
+        GemmForward call = forward_call();
+        if (item == "wide") call.B = matrix(1, 8, 12, 16);
+        call.A = matrix(9 + shift, 4, 8);
+        REQUIRE(program.add(*plan_forward(call)).ok());
+        continue;
+      }
+      UserStep step;
+      step.name = item;
+      step.writes = {matrix(10, 4, 4)};
+      step.cuda = [](const StepContext&) { return Status(); };
+      REQUIRE(program.add(step).ok());
+    }
+    return detail::context_of(program);
+  };
+  const std::string one = context({"forward", "loss", "wide"});
+  CHECK(one.size() == 16);
+  CHECK(context({"forward", "loss", "wide"}, 4) == one);  // elsewhere
+  const std::set<std::string> all = {one,
+                                     context({"forward", "wide", "loss"}),
+                                     context({"forward", "loss", "forward"}),
+                                     context({"forward", "loss"}),
+                                     context({"forward", "other", "wide"}),
+                                     context({"forward", "loss", "wide", "wide"})};
+  CHECK(all.size() == 6);
+  CHECK(detail::key_in("forward M=1 #0", "0123") == "forward M=1 #0 in 0123");
 }
 
 }  // namespace
