@@ -64,8 +64,7 @@ Result<Executable> capture_with(const cuda::Api& api, const BackendMaker& make_b
   Workshop workshop{Target::CUDA, make_backend,
                     [&api](const CopyStep& copy) { return make_cuda_copy(api, copy); }};
   const std::unique_ptr<Backend> backend = make_backend();
-  Recollection file(api, device, *backend, tuning_file(options, tuner), tuner.budget_s,
-                    options.on_tuning_warning);
+  Recollection file(api, device, *backend, tuning_file(options, tuner), options.on_tuning_warning);
   Result<Selection> selection =
       select(api, program, *backend, workshop.make_copy, file, options.tuning, tuner);
   if (!selection) return selection.status();

@@ -114,7 +114,7 @@ Result<std::shared_ptr<DirectPlan>> DirectPlan::make(const cuda::Api& api, const
 Result<std::vector<LoweredTask>> DirectPlan::lower(const cuda::Api& api, Backend& backend,
                                                    bool recalls) const {
   Recollection file(api, prototype_.device_index(), backend,
-                    recalls ? tuning_cache_path() : std::string(), 0.0, {});
+                    recalls ? tuning_cache_path() : std::string(), {});
   KnownChoices known;
   if (!file.path().empty()) {
     known = [&](const std::string& problem) { return file.find(problem); };

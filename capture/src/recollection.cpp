@@ -5,21 +5,27 @@
 #include "capture/tuning_machine.hpp"
 
 namespace ai::detail {
+namespace {
+
+// By what factor the time must have grown.
+constexpr double kClearlyMore = 1.5;
+
+}  // namespace
 
 Recollection::Recollection(const cuda::Api& api, int device, Backend& backend, std::string path,
-                           double budget_s, TuningWarningHandler on_warning)
+                           TuningWarningHandler on_warning)
     : api_(api),
       device_(device),
       backend_(backend),
       path_(std::move(path)),
-      budget_s_(budget_s),
       on_warning_(std::move(on_warning)) {}
 
-const StoredChoice* Recollection::find(const std::string& problem) {
+const StoredChoice* Recollection::find(const std::string& problem, double time_s) {
   if (!is_usable()) return nullptr;
   found_ = cache_->find(machine_, problem);
-  if (!found_ || (found_->budget_s > 0 && budget_s_ > found_->budget_s)) return nullptr;
-  return &*found_;
+  if (!found_) return nullptr;
+  const bool is_short = found_->budget_s > 0 && time_s > kClearlyMore * found_->budget_s;
+  return is_short ? nullptr : &*found_;
 }
 
 bool Recollection::has(const std::string& problem) {

@@ -5,6 +5,7 @@
 #include <iterator>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -34,7 +35,7 @@ std::string note_on(const StoredChoice& stored, const std::string& path) {
                      std::to_string(stored.applicable) + " candidates timed";
   if (stored.budget_s > 0) {
     char budget[48];
-    std::snprintf(budget, sizeof budget, " before a budget of %g s ran out", stored.budget_s);
+    std::snprintf(budget, sizeof budget, " before its %g s ran out", stored.budget_s);
     note += budget;
   }
   return note;
@@ -57,6 +58,7 @@ class Selector {
   Result<Selection> run() {
     const double begin = now_();
     context_ = context_of(program_);
+    share_s_ = settings_.budget_s / static_cast<double>(count_problems());
     AI_RETURN_IF_ERROR(lower_first());
     begin_ = now_();
     AI_RETURN_IF_ERROR(choose_first());
@@ -98,14 +100,22 @@ class Selector {
                        refused);
   }
 
+  [[nodiscard]] std::size_t count_problems() const {
+    std::set<std::string> problems;
+    for (const Program::Item& item : program_.items()) {
+      if (const auto* plan = std::get_if<GemmPlan>(&item)) problems.insert(problem_key(*plan));
+    }
+    return std::max<std::size_t>(problems.size(), 1);
+  }
+
   /// Every item whose problem is new.
   Status lower_first() {
     std::unordered_map<std::string, std::size_t> first_of;
     KnownChoices known;
     if (measures() && tuning_ == Tuning::Measure && !file_.path().empty()) {
       known = [&](const std::string& problem) {
-        const StoredChoice* const here = file_.find(key_in(problem, context_));
-        return here != nullptr ? here : file_.find(problem);
+        const StoredChoice* const here = file_.find(key_in(problem, context_), share_s_);
+        return here != nullptr ? here : file_.find(problem, share_s_);
       };
     }
     for (std::size_t i = 0; i < program_.items().size(); ++i) {
@@ -188,13 +198,15 @@ class Selector {
       if (repeats[i] || count_timed(selection.choices[i]) == 0) continue;
       const LoweredTask& lowered = selection.tasks[i];
       Choice choice = selection.choices[i];
-      const auto stored_here = to_store(lowered.task, choice, settings_.budget_s);
+      // At least what the next start of this program will have for it.
+      const double share_s = std::max(choice.share_s, share_s_);
+      const auto stored_here = to_store(lowered.task, choice, share_s);
       const bool is_swapped =
           std::exchange(choice.candidate, static_cast<int>(alone[i])) != static_cast<int>(alone[i]);
       const std::string here = key_in(lowered.problem, context_);
       // An older entry of this program's would come first at the next start.
       if (stored_here && (is_swapped || file_.has(here))) measured.emplace(here, *stored_here);
-      if (const auto stored = to_store(lowered.task, choice, settings_.budget_s)) {
+      if (const auto stored = to_store(lowered.task, choice, share_s)) {
         measured.emplace(lowered.problem, *stored);
       }
     }
@@ -257,7 +269,8 @@ class Selector {
     const StepLists lists = step_lists(selection.tasks, picks);
     const bool may_recall = tuning_ == Tuning::Measure && !file_.path().empty();
     if (may_recall && !is_chain(lists)) {
-      const StoredChoice* const known = file_.find(order_key(selection.tasks, picks, lists));
+      const StoredChoice* const known =
+          file_.find(order_key(selection.tasks, picks, lists), settings_.budget_s);
       auto order = known != nullptr ? recalled_order(*known, file_.path()) : std::nullopt;
       if (order) {
         selection.order = std::move(*order);
@@ -299,7 +312,8 @@ class Selector {
   const TunerSettings& settings_;
   const std::function<double()> now_;
   std::string context_;
-  double begin_ = 0;  // of measuring
+  double share_s_ = 0;  // of the budget, for each problem if none is known
+  double begin_ = 0;    // of measuring
   std::vector<Part> parts_;
   std::map<std::string, StoredChoice> chosen_;  // by problem
   TuningReport report_;

@@ -119,7 +119,9 @@ class ProgramTuner {
       tuner.measure(deadline, [&](std::size_t tried) { report(task, candidates, tried); });
     }
     done_ += 1;
-    return tuner.decide();
+    Result<Choice> choice = tuner.decide();
+    if (choice) choice->share_s = std::max(deadline - now, 0.0);
+    return choice;
   }
 
   void report(const Task& task, std::size_t candidates, std::size_t tried) const noexcept {

@@ -29,6 +29,7 @@ struct Choice {
   std::string runner_up = {};
   double runner_up_us = -1.0;
   bool is_cut_short = false;  ///< the budget ran out before every candidate was looked at
+  double share_s = 0;         ///< of the budget, for measuring this
 };
 
 /// A choice with nothing known but which candidates do not apply.
@@ -44,7 +45,7 @@ struct Choice {
 /// Takes the one candidate that was recalled. Precondition: `lowered.stored`. Prepares nothing.
 [[nodiscard]] Choice take_stored(const LoweredTask& lowered);
 
-/// What is to be kept of a choice, for a program measured within `budget_s`. Nothing where its
+/// What is to be kept of a choice that there were `budget_s` for. Nothing where its
 /// candidate was not timed, could not be compared with anything or cannot be recalled.
 [[nodiscard]] std::optional<StoredChoice> to_store(const Task& task, const Choice& choice,
                                                    double budget_s);

@@ -18,15 +18,15 @@ namespace ai::detail {
 /// std::bad_alloc.
 class Recollection {
  public:
-  /// `path` empty: there is no file. What was measured within a budget that ran out is not known
-  /// where `budget_s` is more. `api` and `backend` outlive this.
+  /// `path` empty: there is no file. `api` and `backend` outlive this.
   Recollection(const cuda::Api& api, int device, Backend& backend, std::string path,
-               double budget_s, TuningWarningHandler on_warning);
+               TuningWarningHandler on_warning);
   Recollection(const Recollection&) = delete;
   Recollection& operator=(const Recollection&) = delete;
 
-  /// Null where nothing is known; valid until the next call.
-  [[nodiscard]] const StoredChoice* find(const std::string& problem);
+  /// Null where nothing is known; valid until the next call. What ran out of time when it was
+  /// measured is not known where there are now `time_s`, clearly more than then.
+  [[nodiscard]] const StoredChoice* find(const std::string& problem, double time_s = 0);
   /// Whether there is an entry, be it one that find does not give.
   [[nodiscard]] bool has(const std::string& problem);
   void store(const TuningCache::Choices& choices);
@@ -41,7 +41,6 @@ class Recollection {
   const int device_;
   Backend& backend_;
   const std::string path_;
-  const double budget_s_;
   const TuningWarningHandler on_warning_;
   std::optional<bool> usable_;  // nullopt: not looked at yet
   std::shared_ptr<TuningCache> cache_;

@@ -22,9 +22,11 @@ struct StoredChoice {
   double time_us = -1;         ///< of one execution inside a graph; negative: unknown
   std::string runner_up = {};  ///< its name; empty where there was none
   double runner_up_us = -1;
-  int applicable = 0;   ///< how many candidates applied
-  int timed = 0;        ///< how many of them were timed
-  double budget_s = 0;  ///< the program's, where it ran out before all were looked at; else 0
+  int applicable = 0;  ///< how many candidates applied
+  int timed = 0;       ///< how many of them were timed
+  /// What there was for measuring it, where that ran out before all were looked at; else 0. Of a
+  /// choice a share of the program's budget, of an order that budget.
+  double budget_s = 0;
   bool operator==(const StoredChoice&) const = default;
 };
 

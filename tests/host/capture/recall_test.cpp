@@ -126,13 +126,30 @@ TEST_CASE("what a budget cut short is recalled, but not where there is more time
   CHECK(r.chosen(0.09) == "slow");
   const Executable same = r.capture(0.09);
   CHECK(same.tuning().recalled == 1);
-  CHECK_MESSAGE(has(same.explain(), "candidates timed before a budget of 0.09 s ran out)"),
-                same.explain());
+  CHECK_MESSAGE(has(same.explain(), "candidates timed before its 0.09 s ran out)"), same.explain());
   CHECK(r.capture(0.05).tuning().recalled == 1);
   const Executable more = r.capture(10);
   CHECK(more.tuning().recalled == 0);
   CHECK(more.nodes()[0].name == "quick");
   CHECK(r.capture(100).tuning().recalled == 1);
+}
+
+TEST_CASE("what ran out of its share of a budget is recalled unless the share is clearly larger") {
+  Recalled r({{"slow", 5e3}, {"slower", 6e3}, {"quick", 1}, {"plain", 7e3}});
+  for (const std::int64_t m : {3, 4, 5, 6}) r.add(m);
+  const double budget_s = 4 * 0.09;
+  CHECK(r.capture(budget_s).tuning().measured == 4);
+  CHECK(r.capture(budget_s).tuning().recalled == 4);
+  CHECK(r.capture(1.4 * budget_s).tuning().recalled == 4);
+  CHECK(r.capture(0.5 * budget_s).tuning().recalled == 4);
+
+  r.program = Program();
+  r.layers.clear();
+  r.add(3);
+  CHECK(r.capture(0.09).tuning().recalled == 1);
+  const Executable alone = r.capture(budget_s);  // four times as long for it
+  CHECK(alone.tuning().measured == 1);
+  CHECK(r.capture(budget_s).tuning().recalled == 1);
 }
 
 TEST_CASE("a recalled candidate that cannot be prepared: others are measured and stored") {

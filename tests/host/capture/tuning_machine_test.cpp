@@ -65,7 +65,7 @@ TEST_CASE("captures on several threads that store at once lose nothing") {
   for (int t = 0; t < kThreads; ++t) {
     threads.emplace_back([&, t] {
       for (int i = 0; i < kCaptures; ++i) {
-        detail::Recollection file(stateless_api(), 0, backend, path, 2.0, [&](const Status& s) {
+        detail::Recollection file(stateless_api(), 0, backend, path, [&](const Status& s) {
           warnings[static_cast<std::size_t>(t)].push_back(s.to_string());
         });
         (void)file.find(problem(t, i));
@@ -78,7 +78,7 @@ TEST_CASE("captures on several threads that store at once lose nothing") {
   }
   for (std::thread& thread : threads) thread.join();
   for (const auto& mine : warnings) CHECK(mine.empty());
-  detail::Recollection file(stateless_api(), 0, backend, path, 2.0, {});
+  detail::Recollection file(stateless_api(), 0, backend, path, {});
   for (int t = 0; t < kThreads; ++t) {
     for (int i = 0; i < kCaptures; ++i) {
       const detail::StoredChoice* const found = file.find(problem(t, i));
@@ -93,7 +93,7 @@ TEST_CASE("where nothing is known of the machine the file is not used, and why i
   RecallingBackend backend(fake, {});
   const tuning::Folder folder;
   std::vector<std::string> warnings;
-  detail::Recollection file(FakeCuda::api(), 0, backend, folder / "tuning.json", 2.0,
+  detail::Recollection file(FakeCuda::api(), 0, backend, folder / "tuning.json",
                             [&](const Status& s) { warnings.push_back(s.to_string()); });
   fake.fail("device_get_attribute", 1, cudaErrorUnknown);
   CHECK(file.find("a") == nullptr);
