@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -105,7 +106,13 @@ Status TuningCache::store(const TuningMachine& machine, const Choices& choices) 
     overlay(unwritten_, added);
     overlay(machines_, added);
   }
-  const std::lock_guard storing(storing_);
+  const auto deadline = std::chrono::steady_clock::now() + kPatience;
+  const std::unique_lock storing(storing_, deadline);
+  if (!storing) {
+    return {StatusCode::Unsupported,
+            text("the tuning file ", path_, " was not written: another thread has been at it for ",
+                 static_cast<std::int64_t>(kPatience.count()), " ms")};
+  }
   Status said;
   {
     const std::lock_guard lock(mutex_);
@@ -123,7 +130,9 @@ Status TuningCache::store(const TuningMachine& machine, const Choices& choices) 
   std::this_thread::sleep_until(released_ + kTurn);
   Status written;
   {
-    const auto held = FileLock::take(target, kPatience);  // not under mutex_: it may take a while
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
+        deadline - std::chrono::steady_clock::now());
+    const auto held = FileLock::take(target, left);  // not under mutex_: it may take a while
     if (!held) return failed(held.status());
     const std::lock_guard lock(mutex_);
     written = write(target, said);

@@ -69,7 +69,8 @@ class TuningCache {
                                                  std::string_view problem) const;
   /// Adds entries, each instead of an earlier one for its problem, here and in the file. What could
   /// not be written is kept for this process all the same, and goes into the file with the next
-  /// store. Waits for at most two seconds for other processes that write. Says why nothing was
+  /// store. Waits for at most two seconds for others that write, be they
+  /// threads or processes. Says why nothing was
   /// written (Unsupported) and, as refresh() does, what was wrong with the file before; a file that
   /// is not to be written to is such a wrong, said once.
   [[nodiscard]] Status store(const TuningMachine& machine, const Choices& choices);
@@ -87,7 +88,7 @@ class TuningCache {
   [[nodiscard]] Status write(const std::string& target, Status& said);
 
   const std::string path_;
-  std::mutex storing_;                                // one store at a time; taken before mutex_
+  std::timed_mutex storing_;                          // one store at a time; taken before mutex_
   std::chrono::steady_clock::time_point released_{};  // the file's lock; under storing_
   mutable std::mutex mutex_;
   std::optional<FileStamp> read_;  // the state that machines_ is of; nullopt: not read yet

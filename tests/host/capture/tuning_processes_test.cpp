@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "capture/tuning_cache.hpp"
 #include "capture/tuning_file.hpp"
@@ -140,6 +141,32 @@ TEST_CASE("a lookup does not wait for a store that waits for another process") {
   lock.reset();
   storing.join();
   CHECK(contains(read_text(path), "\"b\""));
+}
+
+TEST_CASE("threads that store while another process writes wait for two seconds, not one by one") {
+  const Folder folder;
+  const auto path = folder / "t";
+  TuningCache cache(path);
+  auto lock = std::optional(FileLock::take(path, std::chrono::milliseconds(0)));
+  REQUIRE(lock->ok());
+  const auto begin = std::chrono::steady_clock::now();
+  std::vector<std::thread> threads;
+  for (const char* const problem : {"a", "b", "c"}) {
+    threads.emplace_back([&, problem] {
+      const ai::Status stored = cache.store(machine(), one(problem));
+      CHECK(stored.code() == ai::StatusCode::Unsupported);
+      CHECK_MESSAGE(contains(stored.message(), "was not written"), stored.message());
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+  CHECK(took.count() > 1.9);
+  CHECK(took.count() < 3.9);
+  lock.reset();
+  CHECK(cache.store(machine(), {}).ok());  // what could not be written then
+  TuningCache next(path);
+  REQUIRE(next.refresh().ok());
+  for (const char* const problem : {"a", "b", "c"}) CHECK(next.find(machine(), problem));
 }
 
 TEST_CASE("a lock that is let go is free, though a forked process has its descriptor") {
