@@ -238,10 +238,10 @@ class Selector {
     if (lowered.stored) {
       choice = take_stored(lowered);
     } else if (task < first.tasks.size() && alike(lowered.task, first.tasks[task].task)) {
-      choice = first.choices[task];
-      AI_RETURN_IF_ERROR(
-          prepare(lowered.task.candidates[static_cast<std::size_t>(choice->candidate)]));
-    } else {
+      const auto chosen = static_cast<std::size_t>(first.choices[task].candidate);
+      if (prepare(lowered.task.candidates[chosen]).ok()) choice = first.choices[task];
+    }
+    if (!choice) {
       Result<std::vector<Choice>> another = take_first({&lowered, 1});
       AI_RETURN_IF_ERROR(another.status());
       return std::move(another->front());

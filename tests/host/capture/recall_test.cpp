@@ -255,6 +255,18 @@ TEST_CASE("a repeated item whose candidate cannot be made alone is searched for"
   CHECK(made.tuning().measured == 1);
 }
 
+TEST_CASE("a repeated item whose candidate cannot be prepared once more gets the first that can") {
+  Recalled r({{"slow", 5, Flaw::FailsToPrepare}, {"quick", 2}, {"plain", 4}});
+  r.backend.without_recipe = "quick";
+  r.backend.fails_again = "quick";
+  r.add();
+  r.add();
+  const Executable made = r.capture();
+  CHECK(made.nodes()[0].name == "quick");
+  CHECK(made.nodes()[1].name == "plain");
+  CHECK_MESSAGE(has(made.explain(), "no such module"), made.explain());
+}
+
 TEST_CASE("a damaged file is told of once, and is no hindrance") {
   Recalled r;
   const std::string damaged = R"({"format": "graph_executor tuning", "version": )";

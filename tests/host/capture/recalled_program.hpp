@@ -28,6 +28,7 @@ class RecallingBackend final : public Backend {
   std::string sociable;        ///< this one is quicker behind a step that is not itself
   double in_company_us = 0;    ///< as quick as this
   std::string only_once;       ///< this one is found by the first search alone
+  std::string fails_again;     ///< this one can be prepared as the first search made it alone
   bool staged = false;         ///< a task before each copies A into storage of the item's
   int asked = 0;               ///< how often something could have been recalled
 
@@ -86,7 +87,9 @@ class RecallingBackend final : public Backend {
     task.queries = 1;
     for (const Way& way : ways) {
       if (way.name == only_once && searched_) continue;
-      task.candidates.push_back(made(plan, way));
+      Way mine = way;
+      if (way.name == fails_again && searched_) mine.flaw = Flaw::FailsToPrepare;
+      task.candidates.push_back(made(plan, mine));
     }
     searched_ = true;
     return task;
