@@ -206,6 +206,7 @@ void TaskTuner::final_round(double end) {
   }
   for (std::size_t i = 0; i < count && !times[i].empty(); ++i) {
     verdict(promising_[i].candidate).time_us = median(times[i]);
+    finalists_.push_back(promising_[i].candidate);
   }
 }
 
@@ -221,6 +222,9 @@ Result<Choice> TaskTuner::decide() {
   for (std::size_t i = 0; i < choice_.verdicts.size(); ++i) {
     const Verdict& mine = choice_.verdicts[i];
     if (!mine.checked || mine.time_us < 0) continue;
+    // Another's time is from before, when the clock may have been another.
+    const bool is_finalist = std::find(finalists_.begin(), finalists_.end(), i) != finalists_.end();
+    if (!finalists_.empty() && !is_finalist) continue;
     if (best < 0 || mine.time_us < choice_.verdicts[static_cast<std::size_t>(best)].time_us) {
       best = static_cast<int>(i);
     }

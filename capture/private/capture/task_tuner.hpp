@@ -36,7 +36,8 @@ class TaskTuner {
   /// Times and checks candidates until the clock shows `deadline`; one execution that is under way
   /// then is waited for.
   void measure(double deadline, const Progress& progress);
-  /// Takes the quickest that was timed and checked; where none was, the first in table order that
+  /// Takes the quickest that was timed and checked, of those in the final round if there was one;
+  /// where none was, the first in table order that
   /// applies and is trusted or passes its check, however long that takes. Prepares its steps.
   [[nodiscard]] Result<Choice> decide();
 
@@ -66,7 +67,8 @@ class TaskTuner {
   Choice choice_;
   Examiner examiner_;
   std::size_t tried_ = 0;
-  std::vector<Timed> promising_;  // by time, while measuring
+  std::vector<Timed> promising_;        // by time, while measuring
+  std::vector<std::size_t> finalists_;  // whose times are of one final round; none: there was none
 };
 
 }  // namespace ai::detail

@@ -315,5 +315,17 @@ TEST_CASE("scratch that one task hands to another is poisoned and compared, and 
   CHECK(settled(fake) == "");
 }
 
+TEST_CASE("what was left out of the final round does not win by its older time") {
+  FakeCuda fake;
+  int replays = 0;
+  fake.graph_takes_us = [&](std::size_t nodes, const FakeCuda::Edges&) {
+    return 0.05 * ++replays * static_cast<double>(nodes);  // a GPU that gets slower and slower
+  };
+  Tuned tuned(fake, {{"a", 50}, {"b", 51}, {"c", 52}, {"plain", 53}});
+  const std::string text = tuned.capture(true);
+  CHECK_MESSAGE(tuned.chosen() == "a", text);
+  CHECK_MESSAGE(has(text, "* a      "), text);
+}
+
 }  // namespace
 }  // namespace ai::test
