@@ -53,6 +53,7 @@ TESTS = [
     Program("a device without free memory", "tests/gpu/test_gpu_memory_pressure"),
     Program("rebinding and cloning", REBIND),
     Program("host memory at the ends", COPIES),
+    Program("candidates made again from what the tuning file keeps", "tests/gpu/test_gpu_recipes"),
     Program("host cost of a launch", "tests/gpu/test_gpu_launch_cost"),
     Program("host cost of a direct call", "tests/gpu/test_gpu_direct_cost"),
     Program("gradient steps over odd shapes, bandwidth", GRADIENT_STEPS, quick=["--quick"]),
