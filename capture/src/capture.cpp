@@ -63,6 +63,11 @@ Result<Executable> capture_cuda(const Program&, const CaptureOptions&) {
 
 Result<Executable> capture_any(const Program& program, const CaptureOptions& options) {
   if (program.empty()) return Status(StatusCode::Invalid, "the program is empty");
+  if (!(options.tuning_budget_s >= 0)) {
+    return Status(StatusCode::Invalid, "tuning_budget_s is " +
+                                           std::to_string(options.tuning_budget_s) +
+                                           ", expected seconds, 0 or more");
+  }
   Result<Target> target = resolve(program, options.target);
   if (!target) return target.status();
   return *target == Target::Host ? capture_host(program) : capture_cuda(program, options);

@@ -13,8 +13,8 @@ namespace ai {
 struct CaptureOptions {
   Target target = Target::Auto;  ///< Auto: CUDA for Device::CUDA tensors, Host for Device::CPU
   Tuning tuning = Tuning::Measure;
-  /// Wall time for measuring. Of what is timed and checked by then the quickest is taken; where
-  /// that is nothing, the first in table order.
+  /// Wall time for measuring, 0 or more. Of what is timed and checked by then the quickest is
+  /// taken; where that is nothing, the first in table order.
   double tuning_budget_s = 2.0;
   int capture_retries = 3;  ///< how often a capture broken by another thread is begun again
   /// The JSON file that keeps what was measured, for Tuning::Measure and Remeasure; "": none;
@@ -30,9 +30,9 @@ struct CaptureOptions {
 /// contents are neither read nor written. The program and its plans may die afterwards; operand
 /// memory must outlive the executable.
 /// Errors: DeviceMismatch (target against tensors, or a pointer that CUDA places elsewhere),
-/// Invalid (empty program, user step without a function for the target), OutOfMemory, Unsupported
-/// (no GPU, no driver, library missing), CaptureInvalidated, CudaError, and whatever a user step
-/// returns.
+/// Invalid (empty program, user step without a function for the target, a tuning budget that is
+/// negative or NaN), OutOfMemory, Unsupported (no GPU, no driver, library missing),
+/// CaptureInvalidated, CudaError, and whatever a user step returns.
 [[nodiscard]] Result<Executable> capture(const Program& program,
                                          const CaptureOptions& options = {}) noexcept;
 

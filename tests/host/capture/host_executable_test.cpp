@@ -1,9 +1,12 @@
 #include <doctest/doctest.h>
 
 #include <array>
+#include <cmath>
+#include <limits>
 #include <memory>
 #include <new>
 #include <stdexcept>
+#include <string>
 #include <vector>
 
 #include "ai/ai.hpp"
@@ -244,6 +247,27 @@ TEST_CASE("a moved-from executable answers with Invalid") {
 
 TEST_CASE("the host target is always available") {
   CHECK(target_available(Target::Host).ok());
+}
+
+TEST_CASE("a tuning budget that is negative or no number is refused by its name") {
+  Network net;
+  Program program;
+  REQUIRE(
+      program
+          .add(layer(host_matrix(net.x, 1, 2), host_matrix(net.w2, 2, 2), host_matrix(net.y, 1, 2)))
+          .ok());
+  CaptureOptions options;
+  for (const double budget_s : {-1.0, -1e-9, std::nan("")}) {
+    options.tuning_budget_s = budget_s;
+    const Result<Executable> made = capture(program, options);
+    CHECK(made.status().code() == StatusCode::Invalid);
+    const std::string message = made.status().message();
+    CHECK_MESSAGE(message.find("tuning_budget_s is ") != std::string::npos, message);
+  }
+  for (const double budget_s : {0.0, std::numeric_limits<double>::infinity()}) {
+    options.tuning_budget_s = budget_s;
+    CHECK(capture(program, options).ok());
+  }
 }
 
 }  // namespace
