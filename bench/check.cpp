@@ -20,8 +20,11 @@ constexpr std::int64_t kSamples = 4096;
 
 class Checker {
  public:
-  Checker(const HostNetwork& after, bool needs_z)
-      : after_(after), before_(after.row), expectation_(before_, after), needs_z_(needs_z) {}
+  Checker(const HostNetwork& after, bool needs_z, double activation_error)
+      : after_(after),
+        before_(after.row),
+        expectation_(before_, after, activation_error),
+        needs_z_(needs_z) {}
 
   Checked run() {
     check_inputs();
@@ -157,8 +160,8 @@ class Checker {
 
 }  // namespace
 
-Checked check_network(const HostNetwork& after, bool needs_z) {
-  return Checker(after, needs_z).run();
+Checked check_network(const HostNetwork& after, bool needs_z, double activation_error) {
+  return Checker(after, needs_z, activation_error).run();
 }
 
 }  // namespace bench

@@ -27,7 +27,9 @@ struct Checked {
 /// from z in f64 (ReLU's from the sign of y).
 /// With TrainStep: w and b after the update.
 ///
-/// The bound of a sum of L terms is (2 sqrt(L) + 8) 2^-24 sum|terms|, then through act.
-[[nodiscard]] Checked check_network(const HostNetwork& after, bool needs_z);
+/// The bound of a sum of L terms is (2 sqrt(L) + 8) 2^-24 sum|terms|, then through act, whose value
+/// and slope may be off by `activation_error` more.
+[[nodiscard]] Checked check_network(const HostNetwork& after, bool needs_z,
+                                    double activation_error = 0);
 
 }  // namespace bench

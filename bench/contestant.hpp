@@ -31,6 +31,8 @@ class Contestant {
   [[nodiscard]] virtual std::string variant() const = 0;
   /// Whether `z` of every layer with an activation holds Z after a launch with has_backward().
   [[nodiscard]] virtual bool writes_z() const = 0;
+  /// How far its activation and that one's slope may be from the formula, beyond rounding.
+  [[nodiscard]] virtual double activation_error() const { return 0; }
 };
 
 }  // namespace bench

@@ -56,8 +56,9 @@ Expected times(const Expected& sum, const Factor& factor) {
 
 }  // namespace
 
-Expectation::Expectation(const HostNetwork& before, const HostNetwork& after)
-    : before_(before), after_(after) {
+Expectation::Expectation(const HostNetwork& before, const HostNetwork& after,
+                         double activation_error)
+    : before_(before), after_(after), activation_error_(activation_error) {
   for (const HostNetwork::Layer& layer : after.layers) has_z_.push_back(layer.z.is_written());
 }
 
@@ -72,7 +73,10 @@ Expected Expectation::z(int l, std::int64_t m, std::int64_t n) const {
 }
 
 Expected Expectation::y(int l, std::int64_t m, std::int64_t n) const {
-  return oracle::through(attrs_of(after_.row.activation_of(l)), z(l, m, n));
+  const ai::ActKind act = after_.row.activation_of(l);
+  Expected expected = oracle::through(attrs_of(act), z(l, m, n));
+  if (act != ai::ActKind::None) expected.extra += activation_error_;
+  return expected;
 }
 
 Expected Expectation::gy(int l, std::int64_t m, std::int64_t n) const {
@@ -114,13 +118,13 @@ Factor Expectation::slope(int l, std::int64_t m, std::int64_t n) const {
   if (has_z(l)) {
     const double own = layer.z.at(m, n);
     return {oracle::act_slope(act, own, leaky_slope()),
-            oracle::act_slope_error(act, own, leaky_slope())};
+            oracle::act_slope_error(act, own, leaky_slope()) + activation_error_};
   }
   if (act == ai::ActKind::ReLU || act == ai::ActKind::LeakyReLU) {
     return {oracle::act_slope(act, layer.y.at(m, n), leaky_slope()), 0};
   }
   const Expected exact = z(l, m, n);
-  double extra = oracle::act_slope_error(act, exact.value, leaky_slope());
+  double extra = oracle::act_slope_error(act, exact.value, leaky_slope()) + activation_error_;
   extra += exact.tolerance() * curvature(act);
   if (const double steepness = steepness_in_y(act); steepness > 0) {
     extra += steepness * oracle::through(attrs_of(act), exact).tolerance() + 2 * kEps;

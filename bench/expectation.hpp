@@ -15,7 +15,8 @@ class Expectation {
   using Expected = oracle::Expected;
 
   /// `before` has the weights that the step began with, `after` everything else. Both are borrowed.
-  Expectation(const HostNetwork& before, const HostNetwork& after);
+  /// act and act' may be off by `activation_error` beyond rounding.
+  Expectation(const HostNetwork& before, const HostNetwork& after, double activation_error);
 
   /// Whether the contestant wrote the z of layer `l`.
   [[nodiscard]] bool has_z(int l) const { return has_z_[static_cast<std::size_t>(l)]; }
@@ -46,6 +47,7 @@ class Expectation {
 
   const HostNetwork& before_;
   const HostNetwork& after_;
+  const double activation_error_;
   std::vector<bool> has_z_;
   std::vector<oracle::Factor> gz_;
   std::int64_t gz_cols_ = 0;

@@ -6,9 +6,8 @@
 namespace bench {
 namespace {
 
-// Writes everything that the L2 cache holds back to memory. What a kernel has written stays there
-// as the one copy that may be read; on an H200, whose L2 has two halves, a product of [1,1024] with
-// weights so written took 3.7 us, with weights that were copied from the host 3.2 us.
+// Writes what the L2 cache holds back to memory, so that operands are found there as if they had
+// been copied from the host.
 void write_back_l2() {
   int device = 0;
   int bytes = 0;

@@ -55,7 +55,8 @@ Prepared Session::prepare(const Row& row, const std::string& name, double budget
     contestant->network().reset();
     contestant->launch(stream_);
     check(cudaStreamSynchronize(stream_), "the first step");
-    const Checked checked = check_network(download(contestant->network()), contestant->writes_z());
+    const Checked checked = check_network(download(contestant->network()), contestant->writes_z(),
+                                          contestant->activation_error());
     prepared.nodes = contestant->nodes();
     prepared.workspace_bytes = contestant->workspace_bytes();
     prepared.variant = contestant->variant();

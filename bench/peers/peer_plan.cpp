@@ -118,17 +118,19 @@ class Planner {
       add(ways, {"BIAS", {}, Saved::Nothing, nullptr},
           gemm(product(network_, l, CUBLASLT_EPILOGUE_BIAS, layer(l).y)));
     } else if (!row().has_backward()) {
-      add_fused(ways, l, act, same ? &keeps_special_values() : nullptr, Saved::Nothing);
+      // cuBLASLt's GELU is not exactly ours: `same` does without.
+      if (!same || act == ActKind::ReLU) {
+        add_fused(ways, l, act, same ? &keeps_special_values() : nullptr, Saved::Nothing);
+      }
       add_separate(ways, l, act, Saved::Nothing);
     } else if (same) {
-      if (act == ActKind::GELUTanh) add_gelu_aux(ways, l, &keeps_special_values());
       add_separate(ways, l, act, Saved::Z);
     } else if (act == ActKind::ReLU) {
       add_relu_mask(ways, l);
       add_fused(ways, l, act, nullptr, Saved::Y);
       add_separate(ways, l, act, Saved::Y);
     } else {
-      if (act == ActKind::GELUTanh) add_gelu_aux(ways, l, nullptr);
+      if (act == ActKind::GELUTanh) add_gelu_aux(ways, l);
       add_separate(ways, l, act, act_is_function_of_y(act) ? Saved::Y : Saved::Z);
     }
     return ways;
@@ -167,11 +169,11 @@ class Planner {
     add(ways, {"RELU_AUX_BIAS", {}, Saved::Mask, mask}, gemm(problem, nullptr, mask));
   }
 
-  void add_gelu_aux(std::vector<Forward>& ways, int l, const Demand* demand) {
+  void add_gelu_aux(std::vector<Forward>& ways, int l) {
     GemmProblem problem = product(network_, l, CUBLASLT_EPILOGUE_GELU_AUX_BIAS, layer(l).y);
     problem.aux = layer(l).z.data;
     problem.aux_ld = layer(l).z.cols;
-    add(ways, {"GELU_AUX_BIAS", {}, Saved::Z, nullptr}, gemm(problem, demand));
+    add(ways, {"GELU_AUX_BIAS", {}, Saved::Z, nullptr}, gemm(problem));
   }
 
   // --- backward ---

@@ -109,6 +109,15 @@ TEST_CASE("one wrong element of any result is found and named") {
   }
 }
 
+TEST_CASE("an activation may be off by what its contestant says, and by no more") {
+  HostNetwork net = support::run_step(row_of(ai::ActKind::GELUTanh, Mode::Forward));
+  net.layers[0].y.values[3] += 8e-6F;
+  CHECK(bench::check_network(net, true).error_ratio > 1);
+  CHECK(bench::check_network(net, true, 1e-5).good());
+  net.layers[0].y.values[3] += 8e-6F;
+  CHECK(bench::check_network(net, true, 1e-5).error_ratio > 1);
+}
+
 TEST_CASE("a gradient that was never written is found") {
   const HostNetwork right = support::run_step(row_of(ai::ActKind::ReLU, Mode::ForwardBackward));
   const float poison = HostNetwork(right.row).layers[0].gw.values[0];
