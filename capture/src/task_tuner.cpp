@@ -14,13 +14,17 @@ constexpr std::size_t kPromising = 16;
 constexpr double kHopeless = 1.5;
 // What launches outside a graph may add to a time.
 constexpr double kLaunchesUs = 30;
-// A check takes three runs of the fallback and three of the candidate, each with its transfers. So
-// many times the first of these is kept for it, if that leaves enough of the time there is.
-constexpr double kRunsOfCheck = 6.5;
+// A check takes three runs of the fallback and three of the candidate, each with its transfers. For
+// those that follow the first, and comparing, so many times the first is kept, and once what may
+// be under way before, if that leaves enough of the time there is.
+constexpr double kRunsOfCheck = 5.5;
 constexpr double kMostForCheck = 0.6;
 // Of the rest, what looking at all candidates may take; timing the promising ones gets what is
 // left.
 constexpr double kLooking = 0.75;
+// Of all the time, what it may take where an execution is long: each of the promising ones then
+// takes long again.
+constexpr double kLookingAtLong = 0.5;
 
 constexpr char kRanOut[] = "the tuning budget of the program ran out";
 
@@ -51,8 +55,14 @@ void TaskTuner::measure(double deadline, const Progress& progress) {
   const double looked = bench_.now();
   if (!out_of(deadline)) examiner_.begin_reference();
   const double now = bench_.now();
-  const double timed = deadline - std::min(kRunsOfCheck * (now - looked), most);
-  look_at_others(now + kLooking * (timed - now), progress);
+  const double run = now - looked;
+  const double kept = kRunsOfCheck * run + std::max(run, measurement_s());
+  const double timed = deadline - std::min(kept, most);
+  double looking = now + kLooking * (timed - now);
+  if (!promising_.empty() && best_us() > kLongUs) {
+    looking = std::min(looking, begin + kLookingAtLong * (deadline - begin));
+  }
+  look_at_others(looking, progress);
   time_well(timed);
   check(deadline);
   final_round(deadline);
@@ -86,14 +96,14 @@ void TaskTuner::try_one(std::size_t candidate, double end, const Progress& progr
 /// Times it roughly, and keeps its chain if that looks promising.
 Status TaskTuner::look_at(std::size_t candidate, double end) {
   const std::vector<std::shared_ptr<Step>>& steps = task_.candidates[candidate].steps;
-  const Result<double> rough = bench_.stopwatch.rough(steps, trial_->addresses());
+  const double best = best_us();
+  const double known = promising_.empty() ? 0 : best;
+  const Result<double> rough = bench_.stopwatch.rough(steps, trial_->addresses(), known);
   AI_RETURN_IF_ERROR(rough.status());
   Verdict& mine = verdict(candidate);
   mine.time_us = *rough;
   mine.timed = true;
   mine.checked = examiner_.is_fallback(candidate);
-  const double best = promising_.empty() ? std::numeric_limits<double>::infinity()
-                                         : verdict(promising_.front().candidate).time_us;
   if (*rough > kHopeless * best + kLaunchesUs) {
     mine.remark = "at first; not timed further";
     return {};
@@ -116,6 +126,19 @@ Status TaskTuner::look_at(std::size_t candidate, double end) {
   const auto place = std::find_if(promising_.begin(), promising_.end(), slower);
   promising_.insert(place, Timed{candidate, std::move(*chain)});
   return {};
+}
+
+/// Of the promising one that looked quickest.
+double TaskTuner::best_us() const {
+  return promising_.empty() ? std::numeric_limits<double>::infinity()
+                            : choice_.verdicts[promising_.front().candidate].time_us;
+}
+
+/// What one measurement may take that is under way when the time for timing ends.
+double TaskTuner::measurement_s() const {
+  if (promising_.empty()) return 0;
+  const Effort& effort = promising_.front().chain.effort;
+  return effort.copies * (effort.replays > 1 ? effort.replays + 1 : 1) * best_us() * 1e-6;
 }
 
 /// The slowest go while there are too many or they are too slow.
@@ -217,7 +240,13 @@ void TaskTuner::cut_short(std::size_t candidate, const std::string& remark) {
   mine += remark;
 }
 
-Result<Choice> TaskTuner::decide() {
+void TaskTuner::leave_out(const Choice& before) {
+  for (std::size_t i = 0; i < before.verdicts.size(); ++i) {
+    if (before.verdicts[i].dropped) choice_.verdicts[i] = before.verdicts[i];
+  }
+}
+
+int TaskTuner::quickest() const {
   int best = -1;
   for (std::size_t i = 0; i < choice_.verdicts.size(); ++i) {
     const Verdict& mine = choice_.verdicts[i];
@@ -229,6 +258,11 @@ Result<Choice> TaskTuner::decide() {
       best = static_cast<int>(i);
     }
   }
+  return best;
+}
+
+Result<Choice> TaskTuner::decide() {
+  int best = quickest();
   for (std::size_t i = 0; best < 0 && i < choice_.verdicts.size(); ++i) {
     const Candidate& candidate = task_.candidates[i];
     if (!candidate.applicable() || verdict(i).dropped) continue;

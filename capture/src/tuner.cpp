@@ -13,6 +13,9 @@
 namespace ai::detail {
 namespace {
 
+// A task is measured again only with so much of its first share: less shows less, loaded or not.
+constexpr double kWorthAgain = 0.25;
+
 /// Whether the first applicable candidate needs a check before it may be taken.
 bool first_is_doubtful(const Task& task) {
   for (const Candidate& candidate : task.candidates) {
@@ -42,6 +45,7 @@ class ProgramTuner {
       if (!choice) return choice.status();
       choices.push_back(std::move(*choice));
     }
+    measure_again(choices);
     return choices;
   }
 
@@ -101,27 +105,71 @@ class ProgramTuner {
   }
 
   Result<Choice> choose_open(const Task& task, const ScratchLayout& layout) {
-    const double now = now_();
-    const double deadline = now + (begin_ + settings_.budget_s - settings_.kept_s - now) /
-                                      static_cast<double>(open_.size() - done_);
+    const double share_s = left_s() / static_cast<double>(open_.size() - seen_);
+    seen_ += 1;
     std::optional<Trial> trial;
     std::string why_not;
     if (layout.bytes() <= limit_) {
-      trial.emplace(api_, stream_.get(), layout, trial_operands(task.candidates.back(), values_),
-                    scratch_.data());
+      trial.emplace(trial_of(task, layout));
     } else {
       why_not = "its scratch of " + std::to_string(layout.bytes()) +
                 " bytes is more than can be had (at most a quarter of the free device memory)";
     }
     TaskTuner tuner(*bench_, task, trial ? &*trial : nullptr, std::move(why_not));
-    if (settings_.measure) {
-      const std::size_t candidates = applicable(task);
-      tuner.measure(deadline, [&](std::size_t tried) { report(task, candidates, tried); });
-    }
-    done_ += 1;
+    if (settings_.measure) measure(tuner, task, share_s);
     Result<Choice> choice = tuner.decide();
-    if (choice) choice->share_s = std::max(deadline - now, 0.0);
+    if (!choice) return choice;
+    choice->share_s = std::max(share_s, 0.0);
+    done_ += choice->is_cut_short ? 0 : 1;
     return choice;
+  }
+
+  /// The first tasks pay for what is loaded late, and none knows what the others leave of their
+  /// shares: those that were cut short share what is left.
+  void measure_again(std::vector<Choice>& choices) {
+    std::vector<std::size_t> again;
+    for (std::size_t i = 0; i < choices.size(); ++i) {
+      if (choices[i].is_cut_short && open_.count(i) > 0) again.push_back(i);
+    }
+    for (std::size_t i = 0; i < again.size(); ++i) {
+      const double share_s = left_s() / static_cast<double>(again.size() - i);
+      Choice& choice = choices[again[i]];
+      if (share_s <= 0 || share_s < kWorthAgain * choice.share_s) continue;
+      const Task& task = tasks_[again[i]].task;
+      Trial trial = trial_of(task, open_.at(again[i]));
+      TaskTuner tuner(*bench_, task, &trial, {});
+      tuner.leave_out(choice);
+      measure(tuner, task, share_s);
+      done_ += 1;
+      replace(choice, tuner);
+      choice.share_s = std::max(choice.share_s, share_s);
+    }
+  }
+
+  static void replace(Choice& choice, TaskTuner& tuner) {
+    if (!tuner.has_winner()) return;
+    Result<Choice> other = tuner.decide();
+    if (!other) return;
+    const Verdict& old = choice.verdicts[static_cast<std::size_t>(choice.candidate)];
+    const Verdict& now = other->verdicts[static_cast<std::size_t>(other->candidate)];
+    const bool is_better = old.time_us < 0 || !old.checked || now.time_us < old.time_us;
+    if (other->is_cut_short && !is_better) return;
+    other->share_s = choice.share_s;
+    choice = std::move(*other);
+  }
+
+  [[nodiscard]] double left_s() const {
+    return begin_ + settings_.budget_s - settings_.kept_s - now_();
+  }
+
+  Trial trial_of(const Task& task, const ScratchLayout& layout) {
+    return {api_, stream_.get(), layout, trial_operands(task.candidates.back(), values_),
+            scratch_.data()};
+  }
+
+  void measure(TaskTuner& tuner, const Task& task, double share_s) const {
+    const std::size_t candidates = applicable(task);
+    tuner.measure(now_() + share_s, [&](std::size_t tried) { report(task, candidates, tried); });
   }
 
   void report(const Task& task, std::size_t candidates, std::size_t tried) const noexcept {
@@ -146,7 +194,8 @@ class ProgramTuner {
   std::function<double()> now_;
   const double begin_;
   std::unordered_map<std::size_t, ScratchLayout> open_;
-  std::size_t done_ = 0;  // of them
+  std::size_t seen_ = 0;  // of them
+  std::size_t done_ = 0;  // of those, measured whole or twice
   std::size_t limit_ = 0;
   cuda::DeviceMemory scratch_;
   cuda::OwnedStream stream_;

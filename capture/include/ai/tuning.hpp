@@ -21,7 +21,7 @@ enum class Tuning {
 struct TuningProgress {
   std::string_view task;       ///< at hand, as explain() calls it; valid during the call only
   std::size_t tasks = 0;       ///< that are to be measured
-  std::size_t tasks_done = 0;  ///< of them
+  std::size_t tasks_done = 0;  ///< of them; one that was cut short may come again at the end
   std::size_t candidates = 0;  ///< of the task at hand that apply
   std::size_t candidates_done = 0;
   double elapsed_s = 0;  ///< since measuring began

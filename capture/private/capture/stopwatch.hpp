@@ -19,6 +19,9 @@ struct Effort {
 };
 [[nodiscard]] Effort effort_for(double execution_us) noexcept;
 
+/// An execution above this is long.
+inline constexpr double kLongUs = 1e3;
+
 /// One candidate as an instantiated chain of copies, ready to be replayed and timed.
 struct TimedChain {
   cuda::OwnedGraphExec exec;
@@ -33,9 +36,10 @@ class Stopwatch {
 
   /// Microseconds of one execution outside a graph, the quicker of two or three unless it is long:
   /// the first also pays for what is loaded late. Launches count in: good for nothing but long
-  /// work. May throw std::bad_alloc, as may chain.
+  /// work. Work that is long and not much above the `known_us` of other work of its kind is run
+  /// once. May throw std::bad_alloc, as may chain.
   [[nodiscard]] Result<double> rough(std::span<const std::shared_ptr<Step>> steps,
-                                     const AddressMap& addresses) const;
+                                     const AddressMap& addresses, double known_us) const;
   /// `steps` as a chain, for work of about `rough_us`. Short work is replayed twice, which gives
   /// `first_us`; long work is not run.
   [[nodiscard]] Result<TimedChain> chain(std::span<const std::shared_ptr<Step>> steps,

@@ -36,6 +36,10 @@ class TaskTuner {
   /// Times and checks candidates until the clock shows `deadline`; one execution that is under way
   /// then is waited for.
   void measure(double deadline, const Progress& progress);
+  /// Leaves out what an earlier measurement of the task has dropped. Call before measure.
+  void leave_out(const Choice& before);
+  /// Whether some candidate was timed and checked.
+  [[nodiscard]] bool has_winner() const { return quickest() >= 0; }
   /// Takes the quickest that was timed and checked, of those in the final round if there was one;
   /// where none was, the first in table order that
   /// applies and is trusted or passes its check, however long that takes. Prepares its steps.
@@ -53,11 +57,14 @@ class TaskTuner {
   void look_at_others(double end, const Progress& progress);
   void try_one(std::size_t candidate, double end, const Progress& progress);
   [[nodiscard]] Status look_at(std::size_t candidate, double end);
+  [[nodiscard]] double best_us() const;
+  [[nodiscard]] double measurement_s() const;
   void shorten_list();
   void time_well(double end);
   [[nodiscard]] Status time(const Timed& timed, double end);
   void check(double end);
   void final_round(double end);
+  [[nodiscard]] int quickest() const;
   void cut_short(std::size_t candidate, const std::string& remark);
 
   TuningBench& bench_;

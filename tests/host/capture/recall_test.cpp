@@ -122,7 +122,7 @@ TEST_CASE("Tuning::Remeasure recalls nothing, and replaces what the file knows")
 }
 
 TEST_CASE("what a budget cut short is recalled, but not where there is more time now") {
-  Recalled r({{"slow", 5e3}, {"slower", 6e3}, {"quick", 1}, {"plain", 7e3}});
+  Recalled r({{"slow", 5e3}, {"slower", 6e3}, {"slowest", 6.5e3}, {"quick", 1}, {"plain", 7e3}});
   CHECK(r.chosen(0.09) == "slow");
   const Executable same = r.capture(0.09);
   CHECK(same.tuning().recalled == 1);

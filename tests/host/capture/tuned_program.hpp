@@ -14,6 +14,7 @@ struct Way {
   double takes_us;
   Flaw flaw = Flaw::None;
   bool trusted = true;
+  double loads_us = 0;  ///< of its first run only
 };
 
 /// A program of one layer (or several equal ones) whose backend knows some ways to do it.
@@ -23,9 +24,9 @@ struct Tuned {
           Task task;
           task.name = "forward";
           for (const Way& way : ways) {
-            task.candidates.push_back(candidate(
-                way.name, gemm_step(fake, plan, way.name, way.takes_us, way.flaw, &runs[way.name]),
-                way.trusted));
+            auto step = gemm_step(fake, plan, way.name, way.takes_us, way.flaw, &runs[way.name]);
+            if (way.loads_us > 0) step = loading(way, std::move(step));
+            task.candidates.push_back(candidate(way.name, std::move(step), way.trusted));
           }
           return std::vector<Task>{task};
         }) {
@@ -33,6 +34,18 @@ struct Tuned {
       operands.emplace_back(fake, 3, 5, 7);
       REQUIRE(program.add(operands.back().plan()).ok());
     }
+  }
+
+  /// `step`, but the first run of all of `way` takes longer.
+  std::shared_ptr<TestStep> loading(const Way& way, std::shared_ptr<TestStep> step) {
+    const auto body = [this, &way, step](const AddressMap& addresses, Stream stream) {
+      if (runs[way.name] == 0) {
+        (void)fake.work(stream, cudaGraphNodeTypeKernel, way.loads_us, [] {});
+      }
+      if (step->prepared == 0) (void)step->prepare();
+      return step->enqueue(addresses, stream);
+    };
+    return std::make_shared<TestStep>(way.name, step->reads(), step->writes(), body);
   }
 
   /// The text of explain(), or of the error.
