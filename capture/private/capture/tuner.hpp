@@ -12,7 +12,7 @@ namespace ai::detail {
 
 struct TunerSettings {
   bool measure = true;               ///< false: table order, with a check of what is not trusted
-  double budget_s = 2.0;             ///< for all measuring, what was cut short twice if time is left
+  double budget_s = 2.0;             ///< for all measuring; cut-short tasks get what is left
   double kept_s = 0;                 ///< of it, for what comes behind choose
   double warm_s = 0.05;              ///< how long the GPU is kept busy before the first measurement
   std::function<double()> now = {};  ///< seconds; empty: a steady clock
