@@ -130,8 +130,8 @@ Status TuningCache::store(const TuningMachine& machine, const Choices& choices) 
   std::this_thread::sleep_until(released_ + kTurn);
   Status written;
   {
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
-        deadline - std::chrono::steady_clock::now());
+    const auto left =
+        std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
     const auto held = FileLock::take(target, left);  // not under mutex_: it may take a while
     if (!held) return failed(held.status());
     const std::lock_guard lock(mutex_);

@@ -160,8 +160,8 @@ TEST_CASE("threads that store while another process writes wait for two seconds,
   }
   for (std::thread& thread : threads) thread.join();
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
-  CHECK(took.count() > 1.9);
-  CHECK(took.count() < 3.9);
+  CHECK(took.count() >= 2);
+  CHECK(took.count() < 5.5);  // one by one: six
   lock.reset();
   CHECK(cache.store(machine(), {}).ok());  // what could not be written then
   TuningCache next(path);
