@@ -16,20 +16,10 @@ import peer_protocol
 import pytest
 from checks import check
 from peer_protocol import Absent, Wrong
+from small_row import MODES, row
 
 BENCH = pathlib.Path(__file__).resolve().parents[2] / "bench"
-MODES = ("forward", "forward_backward", "train_step")
 ACTIVATIONS = ("None", "ReLU", "Tanh", "ELU", "GELUTanh")
-
-
-def row(activation: str = "Tanh", batch: int = 4, mode: str = "forward") -> dict[str, Any]:
-    return {
-        "workload": "small",
-        "layers": [5, 7, 6, 3],
-        "activation": activation,
-        "batch": batch,
-        "mode": mode,
-    }
 
 
 class Small:

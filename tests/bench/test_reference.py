@@ -11,18 +11,7 @@ import reference
 from checks import check
 from peer_protocol import Wrong
 from reference import Reference, distance
-
-MODES = ("forward", "forward_backward", "train_step")
-
-
-def row(activation: str = "Tanh", batch: int = 4, mode: str = "forward") -> dict[str, Any]:
-    return {
-        "workload": "small",
-        "layers": [5, 7, 6, 3],
-        "activation": activation,
-        "batch": batch,
-        "mode": mode,
-    }
+from small_row import MODES, row
 
 
 def by_hand(tensor: int, i: int) -> float:

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "backward_support.hpp"
 #include "forward_support.hpp"
 #include "support/oracle.hpp"
 
@@ -17,15 +18,6 @@ namespace {
 
 bool is_fused(const Candidate& candidate) {
   return candidate.applicable() && candidate.name.starts_with("fused/");
-}
-
-std::vector<Task> lower_backward(ai::Backend& backend, const GemmBackward& call,
-                                 const ai::Recall& recall = {}) {
-  const ai::Result<ai::GemmPlan> plan = ai::plan_backward(call);
-  REQUIRE_MESSAGE(plan.ok(), plan.status().to_string());
-  ai::Result<std::vector<Task>> tasks = backend.lower({&*plan, 1}, recall);
-  REQUIRE_MESSAGE(tasks.ok(), tasks.status().to_string());
-  return *std::move(tasks);
 }
 
 struct Gradients {
@@ -48,7 +40,7 @@ TEST_CASE("gradients: sums of up to 8 terms are outer products, few rows or colu
   const Names rest = {"lt_gemm/0", "lt_gemm/1", "lt_gemm/2", "lt_gemm/fallback"};
   const auto names = [&](const Gradients& g) {
     std::vector<Names> result;
-    for (const Task& task : lower_backward(*backend, g.call())) {
+    for (const Task& task : backward_test::lower(*backend, g.call())) {
       Names all = fake_device::names(task);
       REQUIRE(all.size() >= rest.size());
       CHECK(Names(all.end() - 4, all.end()) == rest);
@@ -63,7 +55,7 @@ TEST_CASE("gradients: sums of up to 8 terms are outer products, few rows or colu
   CHECK(names(Gradients(1, 5, 32))[0].front() == "fused/outer");  // gA sums 5 terms
   const std::vector<Names> wide = names(Gradients(64, 48, 32));
   CHECK(wide == std::vector<Names>{{"fused"}, {"fused"}});
-  const std::vector<Task> tasks = lower_backward(*backend, Gradients(64, 48, 32).call());
+  const std::vector<Task> tasks = backward_test::lower(*backend, Gradients(64, 48, 32).call());
   CHECK(reason_of(tasks[0], "fused") == "M is 64 and N 32, it serves up to 8 of either");
   CHECK(reason_of(tasks[1], "fused") == "M is 32 and N 48, it serves up to 8 of either");
 }
@@ -88,7 +80,7 @@ TEST_CASE("every fused gradient is exact in both modes, with and without vectors
       call.attrs = {.trans_a = trans_a, .trans_b = trans_b};
       call.attrs.alpha = -2.0F;
       const auto backend = fake_device::fresh_backend();
-      const std::vector<Task> tasks = lower_backward(*backend, call);
+      const std::vector<Task> tasks = backward_test::lower(*backend, call);
       REQUIRE(tasks.size() == 2);
       for (std::size_t i = 0; i < 2; ++i) {
         Matrix& got = i == 0 ? ga : gb;
@@ -118,8 +110,8 @@ TEST_CASE("fused gradients are recalled by their names, without cuBLASLt") {
   for (const GradMode mode : {GradMode::Overwrite, GradMode::Accumulate}) {
     const RecalledCandidate known[] = {{"fused/1", "fused/1"}, {"fused/outer", "fused/outer"}};
     const auto backend = fake_device::fresh_backend();
-    const std::vector<Task> tasks =
-        lower_backward(*backend, g.call(mode), [&](std::size_t task) { return &known[task]; });
+    const std::vector<Task> tasks = backward_test::lower(
+        *backend, g.call(mode), [&](std::size_t task) { return &known[task]; });
     REQUIRE(tasks.size() == 2);
     for (std::size_t i = 0; i < 2; ++i) {
       CHECK(tasks[i].recalled);
@@ -131,8 +123,8 @@ TEST_CASE("fused gradients are recalled by their names, without cuBLASLt") {
   }
   const RecalledCandidate other = {"fused/outer", "fused/outer"};
   const auto backend = fake_device::fresh_backend();
-  const std::vector<Task> tasks =
-      lower_backward(*backend, Gradients(1, 64, 256).call(), [&](std::size_t) { return &other; });
+  const std::vector<Task> tasks = backward_test::lower(*backend, Gradients(1, 64, 256).call(),
+                                                       [&](std::size_t) { return &other; });
   CHECK_FALSE(tasks[0].recalled);  // it sums 64 terms
   CHECK(tasks[1].recalled);
 }

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "backward_support.hpp"
 #include "fake_device.hpp"
 #include "matrix.hpp"
 #include "support/oracle.hpp"
@@ -17,15 +18,12 @@ using Names = std::vector<std::string>;
 namespace {
 
 std::vector<Task> lower(ai::Backend& backend, const GemmBackward& call) {
-  const ai::Result<ai::GemmPlan> plan = ai::plan_backward(call);
-  REQUIRE_MESSAGE(plan.ok(), plan.status().to_string());
-  ai::Result<std::vector<Task>> tasks = backend.lower({&*plan, 1});
-  REQUIRE_MESSAGE(tasks.ok(), tasks.status().to_string());
-  for (const Task& task : *tasks) {
+  std::vector<Task> tasks = backward_test::lower(backend, call);
+  for (const Task& task : tasks) {
     CHECK(task.candidates.back().applicable());
     CHECK(task.candidates.back().trusted);
   }
-  return *std::move(tasks);
+  return tasks;
 }
 
 Names names(const std::vector<Task>& tasks) {

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "backward_support.hpp"
 #include "fake_device.hpp"
 #include "kernels/gradients.hpp"
 #include "matrix.hpp"
@@ -15,6 +16,7 @@ using ai::GemmBackward;
 using ai::GradMode;
 using ai::RecalledCandidate;
 using ai::Task;
+using backward_test::lower;
 using Names = std::vector<std::string>;
 
 namespace {
@@ -35,15 +37,6 @@ struct Operands {
     return call;
   }
 };
-
-std::vector<Task> lower(ai::Backend& backend, const GemmBackward& call,
-                        const ai::Recall& recall = {}) {
-  const ai::Result<ai::GemmPlan> plan = ai::plan_backward(call);
-  REQUIRE_MESSAGE(plan.ok(), plan.status().to_string());
-  ai::Result<std::vector<Task>> tasks = backend.lower({&*plan, 1}, recall);
-  REQUIRE_MESSAGE(tasks.ok(), tasks.status().to_string());
-  return *std::move(tasks);
-}
 
 const ai::Recall kNever = [](std::size_t) -> const RecalledCandidate* {
   FAIL_CHECK("it was asked");
