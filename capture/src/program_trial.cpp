@@ -31,12 +31,6 @@ void for_each_step(std::span<const LoweredTask> tasks, const Picks& picks, const
   }
 }
 
-double median(std::vector<double>& values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
-
 }  // namespace
 
 StepLists step_lists(std::span<const LoweredTask> tasks, const Picks& picks, int lanes) {
@@ -121,7 +115,7 @@ Result<Comparison> ProgramTrial::compare(std::span<const TimedChain* const> grap
     for (std::size_t i = 0; i < turn.size(); ++i) times[i].push_back(turn[i]);
   }
   if (times.front().empty()) return result;
-  for (std::vector<double>& mine : times) result.us.push_back(median(mine));
+  for (std::vector<double>& mine : times) result.us.push_back(median(std::move(mine)));
   return result;
 }
 

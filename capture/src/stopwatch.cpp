@@ -29,6 +29,12 @@ Effort effort_for(double execution_us) noexcept {
   return replays > 1 ? Effort{copies, replays, 5, 15} : Effort{copies, replays, 3, 3};
 }
 
+double median(std::vector<double> times) {
+  const auto middle = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);
+  std::nth_element(times.begin(), middle, times.end());
+  return *middle;
+}
+
 Result<Stopwatch> Stopwatch::make(const cuda::Api& api, cudaStream_t stream) noexcept {
   Result<cuda::OwnedEvent> begin = cuda::make_event(api, true);
   if (!begin) return begin.status();

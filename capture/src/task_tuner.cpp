@@ -28,12 +28,6 @@ constexpr double kLookingAtLong = 0.5;
 
 constexpr char kRanOut[] = "the tuning budget of the program ran out";
 
-double median(std::vector<double> times) {
-  const auto middle = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);
-  std::nth_element(times.begin(), middle, times.end());
-  return *middle;
-}
-
 }  // namespace
 
 TaskTuner::TaskTuner(TuningBench& bench, const Task& task, Trial* trial, std::string why)

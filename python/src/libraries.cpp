@@ -27,11 +27,6 @@ struct LibraryReport {
 };
 
 #if GE_PYTHON_WITH_CUDA
-std::string dotted(std::size_t version) {  // 130100 -> "13.1.0"
-  return std::to_string(version / 10000) + "." + std::to_string(version / 100 % 100) + "." +
-         std::to_string(version % 100);
-}
-
 template <typename Function>
 std::string file_of(Function* function) {
   Dl_info info{};
@@ -40,9 +35,9 @@ std::string file_of(Function* function) {
 }
 
 std::vector<LibraryReport> load_libraries() {
-  LibraryReport lt{.name = "cuBLASLt", .compiled = dotted(CUBLAS_VERSION)};
+  LibraryReport lt{.name = "cuBLASLt", .compiled = ai::cuda::lt_version_text(CUBLAS_VERSION)};
   if (const auto api = ai::cuda::lt_api(); api.ok()) {
-    lt.loaded = dotted((*api)->get_version());
+    lt.loaded = ai::cuda::version_text(**api);
     lt.file = file_of((*api)->get_version);
   } else {
     lt.error = api.status().message();

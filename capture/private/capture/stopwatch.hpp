@@ -3,6 +3,7 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "ai/step.hpp"
 #include "cuda/owners.hpp"
@@ -18,6 +19,9 @@ struct Effort {
   int final_repetitions = 1;  ///< of the measurement in the final round
 };
 [[nodiscard]] Effort effort_for(double execution_us) noexcept;
+
+/// The upper one of two. Precondition: there are times.
+[[nodiscard]] double median(std::vector<double> times);
 
 /// An execution above this is long.
 inline constexpr double kLongUs = 1e3;

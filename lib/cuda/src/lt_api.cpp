@@ -56,10 +56,13 @@ Result<const LtApi*> lt_api() noexcept try {
   return Status(StatusCode::OutOfMemory, {});
 }
 
-std::string version_text(const LtApi& lt) {
-  const std::size_t version = lt.get_version();  // 130100: CUBLAS_VERSION's encoding
+std::string lt_version_text(std::size_t version) {
   return std::to_string(version / 10000) + "." + std::to_string(version / 100 % 100) + "." +
          std::to_string(version % 100);
+}
+
+std::string version_text(const LtApi& lt) {
+  return lt_version_text(lt.get_version());
 }
 
 Status to_status(const LtApi& lt, cublasStatus_t code, const char* call) noexcept {

@@ -2,6 +2,7 @@
 
 #include <cublasLt.h>
 
+#include <cstddef>
 #include <string>
 
 #include "ai/status.hpp"
@@ -36,7 +37,9 @@ struct LtApi {
 /// As lt_api(), through `loader` and without memory.
 [[nodiscard]] Result<LtApi> load_lt_api(const LoaderApi& loader) noexcept;
 
-/// The version that `lt` says of itself, e.g. "13.1.0". May throw std::bad_alloc.
+/// A version in CUBLAS_VERSION's encoding: 130100 -> "13.1.0". May throw std::bad_alloc.
+[[nodiscard]] std::string lt_version_text(std::size_t version);
+/// The one that `lt` says of itself. As above.
 [[nodiscard]] std::string version_text(const LtApi& lt);
 
 /// CUBLAS_STATUS_ALLOC_FAILED -> OutOfMemory; NOT_SUPPORTED and ARCH_MISMATCH -> Unsupported;
