@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "ai/program.hpp"
+
+namespace ai::detail {
+
+/// Forward plans of a program that one kernel may carry out, the A of each being the Y of the one
+/// before it. The run stands where its FIRST plan stood: the others move up to it.
+struct Run {
+  std::vector<std::size_t> items = {};  ///< at least two positions in the program, ascending
+  /// For each of them whether its Y has to be written: not where it lies in a temporary and nothing
+  /// reads that value but the next plan of the run, by its A. Every Z is to be written.
+  std::vector<bool> keeps_y = {};
+};
+
+/// The runs of `program`, in the order of their first plans. No plan is in two of them, and none
+/// could be longer at its end. May throw std::bad_alloc.
+///
+/// Each run begins at the first plan that is in none yet and takes in, again and again, the next
+/// plan that can follow. It follows where
+/// * its A is the last plan's Y: the same rows and columns of the same memory, not transposed. So
+///   all have the same M; a program has one device.
+/// * it may move up. An item that it moves over (one behind the run's first plan, in front of it,
+///   and neither in this run nor in an earlier one, which moved up farther) writes nothing that the
+///   plan reads (it would be read too early) and neither reads nor writes what the plan writes (it
+///   would see a value of the future, or leave the older of two). An item may read what the run
+///   writes in front of it, as another plan does where the network forks: what is in front stays
+///   there. Of all pairs of items whose order changes, none is in conflict, with all runs in place.
+/// * nothing but that A ties it to the plans of the run, since blocks of one kernel may be at
+///   different plans at one time: it reads nothing that they write (B, bias, C) and writes nothing,
+///   not in part, that they read (the first A, B, bias, C) or write (Y, Z). C may be its own Y.
+/// Backward plans, empty ones (M, N or K is 0) and those that do not read A (alpha is 0) are in no
+/// run. Whether a kernel can do what the plans of a run ask for is not looked at.
+[[nodiscard]] std::vector<Run> find_runs(const Program& program);
+
+}  // namespace ai::detail
