@@ -1,0 +1,119 @@
+#include "kernels/chain_shapes.hpp"
+
+#include <algorithm>
+
+namespace ai::kernels::chain {
+namespace {
+
+constexpr int kSlabs[] = {1, 2, 4, 8};
+constexpr int kClusters[] = {1, 2, 4, 8, 16};
+constexpr int kThreadCounts[] = {32, 64, 128, 192, 256, 384, 512};
+constexpr int kColumns[] = {1, 2};
+
+// Cycles, fitted to what an H200 took for the networks of bench/suite.json. A launch, and the first
+// loads; what follows one another in a layer however small it is: a barrier, loads of shared
+// memory, sums over a warp; what a cluster adds to it, what more each of its blocks does, and what
+// staging does.
+constexpr double kBegin = 1500;
+constexpr double kLayer = 300;
+constexpr double kExchange = 300;
+constexpr double kBlock = 10;
+constexpr double kStage = 350;
+constexpr double kPart = 8;
+// What a multiprocessor does in a cycle: instructions, accesses to shared memory, bytes of L2.
+constexpr double kIssue = 4;
+constexpr double kAccess = 1;
+constexpr double kFetch = 64;
+// A cluster lies within a part of the device, and such parts are not all full.
+constexpr double kPacked = 0.93;
+constexpr int kThreadsAtOnce = 2048;
+constexpr int kRegisters = 65536;
+
+struct Cycles {
+  double latency = 0;     // whatever else the multiprocessor does
+  double throughput = 0;  // while it does nothing else
+};
+
+void add_layer(const Layer& layer, const Shape& shape, Cycles& cycles) {
+  const Share share = share_of(layer, shape);
+  const double warps = static_cast<double>(shape.threads) / kWarp;
+  const double sums = static_cast<double>(share.terms) * share.per_thread * shape.slab;
+  const double loads = static_cast<double>(share.terms) * shape.slab / 4;
+  const double results = static_cast<double>(share.columns) * shape.slab;
+  const double copies = shape.staged ? 1 : std::min(share.groups, shape.cluster);
+  const double in_a_row =
+      shape.staged ? results / shape.threads + 1 : share.per_thread * shape.slab;
+  cycles.latency += kLayer + kPart * share.parts * in_a_row + 4 * sums / kIssue;
+  if (shape.staged) cycles.latency += kStage;
+  cycles.throughput += warps * (sums / kIssue + loads / kAccess);
+  cycles.throughput += copies * results * share.parts / kWarp / kAccess;
+  if (shape.cluster > 1) {
+    cycles.latency += kExchange + kBlock * shape.cluster;
+    cycles.throughput += results * shape.cluster / kWarp;
+  }
+}
+
+/// Blocks that a multiprocessor holds at once.
+int resident(const Layout& layout, int depth, const Shape& shape, const Limits& limits) {
+  const int registers = round_up(layout.registers + other_registers(depth), 8) * shape.threads;
+  const int shared = 4 * layout.shared + 1024;
+  return std::max(1, std::min({kRegisters / registers, kThreadsAtOnce / shape.threads,
+                               limits.shared_bytes / shared}));
+}
+
+}  // namespace
+
+double estimate_us(const Network& network, const Shape& shape, const Machine& machine) {
+  Cycles cycles;
+  double bytes = 0;
+  for (const Layer& layer : network.layers) {
+    bytes += static_cast<double>(layer.k) * layer.n * 4 / shape.cluster;
+    add_layer(layer, shape, cycles);
+  }
+  const auto depth = static_cast<int>(network.layers.size());
+  const Layout layout = layout_of(network.layers.data(), depth, shape);
+  const int clusters = (network.input.rows + shape.slab - 1) / shape.slab;
+  const double packed = shape.cluster > 1 ? kPacked : 1;
+  const int side_by_side =
+      std::max(1, static_cast<int>(packed * machine.multiprocessors / shape.cluster));
+  const int held = std::min((clusters + side_by_side - 1) / side_by_side,
+                            resident(layout, depth, shape, machine.limits));
+  const int waves = (clusters + side_by_side * held - 1) / (side_by_side * held);
+  // Every cluster fetches all weights.
+  const double busy = std::min(clusters, side_by_side) * shape.cluster;
+  const double fetched = std::min(kFetch, machine.l2_bytes_per_s / machine.clock_hz / busy);
+  const double wave = cycles.latency + held * (cycles.throughput + bytes / fetched);
+  return (kBegin + waves * wave) / machine.clock_hz * 1e6;
+}
+
+std::vector<Shape> shapes_for(const Network& network, const Machine& machine, std::size_t count) {
+  struct Estimated {
+    Shape shape;
+    double us;
+  };
+  std::vector<Estimated> all;
+  for (const int slab : kSlabs) {
+    if (slab > 1 && slab / 2 >= network.input.rows) continue;
+    for (const int cluster : kClusters) {
+      for (const int threads : kThreadCounts) {
+        for (const int columns : kColumns) {
+          for (const bool staged : {false, true}) {
+            if (staged && slab == 1) continue;
+            const Shape shape{slab, cluster, threads, columns, staged};
+            Limits limits = machine.limits;
+            limits.registers = std::min({limits.registers, 255, 65536 / shape.threads});
+            if (!reason_against(network, shape, limits).empty()) continue;
+            all.push_back({shape, estimate_us(network, shape, machine)});
+          }
+        }
+      }
+    }
+  }
+  std::stable_sort(all.begin(), all.end(),
+                   [](const Estimated& a, const Estimated& b) { return a.us < b.us; });
+  std::vector<Shape> shapes;
+  for (std::size_t i = 0; i < std::min(count, all.size()); ++i) shapes.push_back(all[i].shape);
+  return shapes;
+}
+
+}  // namespace ai::kernels::chain

@@ -1,0 +1,353 @@
+// The chain kernel. It is compiled at run time, behind a specification that chain_source.cpp
+// writes: kInput, kShape, kDepth and kLayers[kDepth], all constants: with sizes that are known only
+// at run time a layer takes several times as long.
+//
+// Weights do not depend on activations: every thread requests all of its own, of every layer,
+// before the first layer begins, and keeps them in registers. Between layers results go to the
+// shared memory of every block of the cluster, which waits for them at one barrier a layer.
+
+namespace ai::kernels::chain {
+
+struct Arguments {
+  const float* x;
+  const float* w[kDepth];
+  const float* bias[kDepth];
+  float* y[kDepth];
+  float* z[kDepth];
+};
+
+constexpr int kSlab = kShape.slab;
+constexpr int kCluster = kShape.cluster;
+constexpr int kThreads = kShape.threads;
+constexpr int kRun = run_of(kShape);
+constexpr Layout kLayout = layout_of(kLayers, kDepth, kShape);
+
+constexpr Layout before(int layer) {
+  return layout_of(kLayers, layer, kShape);
+}
+
+/// Where the values of a layer's input lie: term k of row r at [k * kSlab + r].
+template <int l>
+constexpr int kInputsAt = before(l).inputs;
+
+struct Where {
+  int rank;    // of the block in its cluster
+  int thread;  // in the block
+  int row;     // the first of the slab
+};
+
+__device__ inline bool exists(const Where& at, int row) {
+  return kInput.rows % kSlab == 0 || at.row + row < kInput.rows;
+}
+
+/// Every barrier expects all of its layer's input. Remote blocks may tell it as soon as the cluster
+/// has met.
+__device__ inline void make_barriers(const Where& at, unsigned barriers) {
+  if constexpr (kCluster > 1) {
+    if (at.thread > 0 && at.thread < kDepth) {
+      const unsigned mine = barriers + 8 * at.thread;
+      asm volatile("mbarrier.init.shared.b64 [%0], 1;" ::"r"(mine));
+      asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::"r"(mine),
+                   "r"(kLayers[at.thread].k * kSlab * 4)
+                   : "memory");
+      asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+    }
+    asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+  }
+}
+
+/// Biases of layer l that the block has, and those that a thread fetches for all.
+template <int l>
+constexpr int kBiases = before(l + 1).biases - before(l).biases;
+template <int l>
+constexpr int kBiasLoads = (kBiases<l> + kThreads - 1) / kThreads;
+template <int l>
+constexpr int kBiasLoadsBefore = kBiasLoadsBefore<l - 1> + kBiasLoads<l - 1>;
+template <>
+constexpr int kBiasLoadsBefore<0> = 0;
+
+/// Of layers l and on: the thread's weights, and biases.
+template <int l>
+__device__ __forceinline__ void request(const Arguments& args, const Where& at, float* w,
+                                        float* bias) {
+  if constexpr (l < kDepth) {
+    constexpr Layer layer = kLayers[l];
+    constexpr Share share = share_of(layer, kShape);
+    const int lane = at.thread % share.lanes;
+    const int group = at.thread / share.lanes;
+#pragma unroll
+    for (int j = 0; j < share.per_thread; ++j) {
+      const int own = lane + j * share.lanes;
+      const int column = at.rank * share.columns + own;
+      const bool mine = own < share.columns && column < layer.n && group < share.groups;
+      const float* from = args.w[l] + column * layer.w_n + group * (kRun * layer.w_k);
+#pragma unroll
+      for (int i = 0; i < share.terms; ++i) {
+        const int term = (i / kRun) * share.groups * kRun + i % kRun;
+        const bool inside =
+            term + (share.groups - 1) * kRun < layer.k || term + group * kRun < layer.k;
+        w[before(l).weights + j * share.terms + i] =
+            mine && inside ? __ldg(from + term * layer.w_k) : 0.0F;
+      }
+    }
+    if constexpr (layer.has_bias) {
+      constexpr bool by_row = layer.bias_n == 0;
+#pragma unroll
+      for (int j = 0; j < kBiasLoads<l>; ++j) {
+        const int i = at.thread + j * kThreads;
+        const int column = at.rank * share.columns + i;
+        const bool inside =
+            by_row ? i < kSlab && exists(at, i) : i < share.columns && column < layer.n;
+        const int from = by_row ? (at.row + i) * layer.bias_m : column * layer.bias_n;
+        bias[kBiasLoadsBefore<l> + j] = inside ? __ldg(args.bias[l] + from) : 0.0F;
+      }
+    }
+    request<l + 1>(args, at, w, bias);
+  }
+}
+
+/// Terms past the end are zeros, as their weights are.
+template <int l>
+__device__ __forceinline__ void clear_padding(const Where& at, float* inputs) {
+  if constexpr (l < kDepth) {
+    constexpr Share share = share_of(kLayers[l], kShape);
+    constexpr int end = share.padded_k * kSlab;
+    for (int i = kLayers[l].k * kSlab + at.thread; i < end; i += kThreads)
+      inputs[kInputsAt<l> + i] = 0.0F;
+    clear_padding<l + 1>(at, inputs);
+  }
+}
+
+template <int l>
+__device__ __forceinline__ void keep_biases(const Where& at, const float* bias, float* biases) {
+  if constexpr (l < kDepth) {
+#pragma unroll
+    for (int j = 0; j < kBiasLoads<l>; ++j) {
+      const int i = at.thread + j * kThreads;
+      if (i < kBiases<l>) biases[before(l).biases + i] = bias[kBiasLoadsBefore<l> + j];
+    }
+    keep_biases<l + 1>(at, bias, biases);
+  }
+}
+
+constexpr int kInputs = kLayers[0].k * kSlab;
+constexpr int kInputLoads = (kInputs + kThreads - 1) / kThreads;
+
+/// Neighbouring threads take neighbouring terms.
+__device__ __forceinline__ void request_input(const Arguments& args, const Where& at, float* x) {
+#pragma unroll
+  for (int j = 0; j < kInputLoads; ++j) {
+    const int i = j * kThreads + at.thread;
+    const int row = i / kLayers[0].k;
+    const int term = i % kLayers[0].k;
+    const int from = (at.row + row) * kInput.x_m + term * kInput.x_k;
+    x[j] = i < kInputs && exists(at, row) ? __ldg(args.x + from) : 0.0F;
+  }
+}
+
+__device__ __forceinline__ void keep_input(const Where& at, const float* x, float* inputs) {
+#pragma unroll
+  for (int j = 0; j < kInputLoads; ++j) {
+    const int i = j * kThreads + at.thread;
+    if (i < kInputs) inputs[i % kLayers[0].k * kSlab + i / kLayers[0].k] = x[j];
+  }
+}
+
+/// The thread's share of every sum, over its terms and then over the warp; what is left goes into
+/// `parts`: part p of column c (of the block) and row r at [(p * columns + c) * kSlab + r], where
+/// `columns` counts those that nobody has, too.
+template <int l>
+__device__ __forceinline__ void add_up(const Where& at, const float* w, const float* inputs,
+                                       float* parts) {
+  constexpr Share share = share_of(kLayers[l], kShape);
+  constexpr bool all_take_part = share.groups * share.lanes == kThreads;
+  constexpr int kSums = kSlab < 4 ? 4 : kSlab;  // independent ones, for the sake of latency
+  const int lane = at.thread % share.lanes;
+  const int group = at.thread / share.lanes;
+  float sums[share.per_thread][kSums] = {};
+  if (all_take_part || group < share.groups) {
+    const float* in = inputs + kInputsAt<l> + group * (kRun * kSlab);
+#pragma unroll
+    for (int i = 0; i < share.terms; i += kRun) {
+      float v[kRun * kSlab];
+#pragma unroll
+      for (int q = 0; q < kRun * kSlab; q += 4) {
+        const float4 four = *reinterpret_cast<const float4*>(in + i * share.groups * kSlab + q);
+        v[q] = four.x;
+        v[q + 1] = four.y;
+        v[q + 2] = four.z;
+        v[q + 3] = four.w;
+      }
+#pragma unroll
+      for (int j = 0; j < share.per_thread; ++j) {
+#pragma unroll
+        for (int q = 0; q < kRun * kSlab; ++q) {
+          float& sum = sums[j][q % kSums];
+          sum = fmaf(v[q], w[before(l).weights + j * share.terms + i + q / kSlab], sum);
+        }
+      }
+    }
+  }
+  const bool keeps =
+      share.lanes < kWarp ? at.thread % kWarp < share.lanes : all_take_part || group < share.groups;
+  const int part = share.lanes < kWarp ? at.thread / kWarp : group;
+#pragma unroll
+  for (int j = 0; j < share.per_thread; ++j) {
+#pragma unroll
+    for (int r = 0; r < kSlab; ++r) {
+      float total = sums[j][r];
+      if constexpr (kSlab == 1) total = (sums[j][0] + sums[j][1]) + (sums[j][2] + sums[j][3]);
+      if constexpr (kSlab == 2) total = sums[j][r] + sums[j][2 + r];
+#pragma unroll
+      for (int offset = share.lanes; offset < kWarp; offset *= 2) {
+        total += __shfl_xor_sync(~0U, total, offset);
+      }
+      const int at_part = ((part * share.per_thread + j) * share.lanes + lane) * kSlab + r;
+      if (keeps) parts[at_part] = total;
+    }
+  }
+}
+
+/// Y of one element, whose parts begin at `from`. Whoever `stores` writes Y and Z as asked.
+template <int l>
+__device__ __forceinline__ float finish(const Arguments& args, const Where& at, const float* parts,
+                                        const float* biases, int own, int r, bool stores) {
+  constexpr Layer layer = kLayers[l];
+  constexpr Share share = share_of(layer, kShape);
+  constexpr int kStride = share.per_thread * share.lanes * kSlab;
+  const int column = at.rank * share.columns + own;
+  float z = 0.0F;
+#pragma unroll
+  for (int p = 0; p < share.parts; ++p) z += parts[p * kStride + own * kSlab + r];
+  z *= layer.alpha;
+  if constexpr (layer.has_bias) z += biases[before(l).biases + (layer.bias_n == 0 ? r : own)];
+  const float y = activation::apply<layer.act>(z, layer.slope);
+  if (stores && exists(at, r)) {
+    if constexpr (layer.writes_z) args.z[l][(at.row + r) * layer.z_m + column] = z;
+    if constexpr (layer.writes_y) args.y[l][(at.row + r) * layer.y_m + column] = y;
+  }
+  return y;
+}
+
+/// Groups of threads each compute all of the block's results and send them to some blocks.
+template <int l>
+__device__ __forceinline__ void pass_on(const Arguments& args, const Where& at, const float* parts,
+                                        const float* biases, float* inputs, unsigned barriers) {
+  constexpr Share share = share_of(kLayers[l], kShape);
+  constexpr bool last = l + 1 == kDepth;
+  constexpr int kGroups = last || kCluster == 1     ? 1
+                          : share.groups < kCluster ? share.groups
+                                                    : kCluster;
+  const int lane = at.thread % share.lanes;
+  const int group = at.thread / share.lanes;
+#pragma unroll
+  for (int j = 0; j < share.per_thread; ++j) {
+    const int own = lane + j * share.lanes;
+    const int column = at.rank * share.columns + own;
+    if (own >= share.columns || column >= kLayers[l].n || group >= kGroups) continue;
+    float y[kSlab];
+#pragma unroll
+    for (int r = 0; r < kSlab; ++r) y[r] = finish<l>(args, at, parts, biases, own, r, group == 0);
+    if constexpr (!last) {
+      float* const to = inputs + kInputsAt<l + 1> + column * kSlab;
+      if constexpr (kCluster == 1) {
+#pragma unroll
+        for (int r = 0; r < kSlab; ++r) to[r] = y[r];
+      } else {
+#pragma unroll
+        for (int q = 0; q < (kCluster + kGroups - 1) / kGroups; ++q) {
+          const int rank = group + q * kGroups;
+          if (kCluster % kGroups != 0 && rank >= kCluster) continue;
+          send<kSlab>(in_block(shared_address(to), rank), y,
+                      in_block(barriers + 8 * (l + 1), rank));
+        }
+      }
+    }
+  }
+}
+
+/// Every result is computed once; then all threads send them, 16 bytes at a time.
+template <int l>
+__device__ __forceinline__ void pass_on_staged(const Arguments& args, const Where& at,
+                                               const float* parts, const float* biases,
+                                               float* staged, float* inputs, unsigned barriers) {
+  constexpr Share share = share_of(kLayers[l], kShape);
+  constexpr bool last = l + 1 == kDepth;
+  constexpr int kResults = share.columns * kSlab;
+  float* const results = kCluster == 1 && !last ? inputs + kInputsAt<l + 1> : staged;
+#pragma unroll
+  for (int i = 0; i < (kResults + kThreads - 1) / kThreads; ++i) {
+    const int e = i * kThreads + at.thread;
+    const int own = e / kSlab;
+    if (own >= share.columns || at.rank * share.columns + own >= kLayers[l].n) continue;
+    const float y = finish<l>(args, at, parts, biases, own, e % kSlab, true);
+    if constexpr (!last) results[e] = y;
+  }
+  if constexpr (!last && kCluster > 1) {
+    __syncthreads();
+    constexpr int kVector = kSlab < 4 ? kSlab : 4;
+    constexpr int kPieces = kResults / kVector;
+    const int first = at.rank * share.columns * kSlab;
+#pragma unroll
+    for (int i = 0; i < (kPieces * kCluster + kThreads - 1) / kThreads; ++i) {
+      const int e = i * kThreads + at.thread;
+      const int at_piece = e % kPieces * kVector;
+      const int rank = e / kPieces;
+      if (rank >= kCluster || first + at_piece >= kLayers[l].n * kSlab) continue;
+      float v[kVector];
+#pragma unroll
+      for (int q = 0; q < kVector; ++q) v[q] = results[at_piece + q];
+      const float* const to = inputs + kInputsAt<l + 1> + first + at_piece;
+      send<kVector>(in_block(shared_address(to), rank), v, in_block(barriers + 8 * (l + 1), rank));
+    }
+  }
+}
+
+/// Layers l and on. Two areas of parts take turns: whoever still reads those of a layer is waited
+/// for in the next one, before the layer after that writes the same area.
+template <int l>
+__device__ __forceinline__ void compute(const Arguments& args, const Where& at, const float* w,
+                                        float* shared, unsigned barriers) {
+  if constexpr (l < kDepth) {
+    if constexpr (l > 0) {
+      if constexpr (kCluster > 1) {
+        wait(barriers + 8 * l);
+      } else {
+        __syncthreads();
+      }
+    }
+    float* const parts = shared + kLayout.parts_at + l % 2 * kLayout.parts;
+    const float* const biases = shared + kLayout.biases_at;
+    add_up<l>(at, w, shared, parts);
+    __syncthreads();
+    if constexpr (kShape.staged) {
+      pass_on_staged<l>(args, at, parts, biases, shared + kLayout.staged_at, shared, barriers);
+    } else {
+      pass_on<l>(args, at, parts, biases, shared, barriers);
+    }
+    compute<l + 1>(args, at, w, shared, barriers);
+  }
+}
+
+extern "C" __global__ void __launch_bounds__(kThreads, 1)
+    chain_kernel(const __grid_constant__ Arguments args) {
+  extern __shared__ __align__(16) float shared[];
+  const int block = static_cast<int>(blockIdx.x);
+  const Where at{block % kCluster, static_cast<int>(threadIdx.x), block / kCluster * kSlab};
+  const unsigned barriers = shared_address(shared + kLayout.barriers_at);
+  make_barriers(at, barriers);
+  // Everything is on its way before the first of it is waited for.
+  float x[kInputLoads];
+  float w[kLayout.weights];
+  float bias[kBiasLoadsBefore<kDepth> + 1];
+  request_input(args, at, x);
+  request<0>(args, at, w, bias);
+  clear_padding<0>(at, shared);
+  keep_input(at, x, shared);
+  keep_biases<0>(at, bias, shared + kLayout.biases_at);
+  if constexpr (kCluster > 1) asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+  __syncthreads();
+  compute<0>(args, at, w, shared, barriers);
+}
+
+}  // namespace ai::kernels::chain

@@ -1,0 +1,103 @@
+#include "kernels/chain_source.hpp"
+
+#include <array>
+#include <cstdio>
+
+#include "chain_text.hpp"
+
+namespace ai::kernels::chain {
+namespace {
+
+// The run-time compiler brings no standard library, and has these in the global namespace.
+constexpr const char* kMathText =
+    "#pragma once\n"
+    "namespace std {\n"
+    "inline float exp(float x) { return ::expf(x); }\n"
+    "inline float expm1(float x) { return ::expm1f(x); }\n"
+    "inline float erfc(float x) { return ::erfcf(x); }\n"
+    "inline float tanh(float x) { return ::tanhf(x); }\n"
+    "inline float fabs(float x) { return ::fabsf(x); }\n"
+    "inline bool isinf(float x) { return ::isinf(x); }\n"
+    "}\n";
+
+std::string exact(float value) {
+  char text[48];
+  std::snprintf(text, sizeof text, "%aF", static_cast<double>(value));
+  return text;
+}
+
+std::string list(std::initializer_list<std::string> values) {
+  std::string text = "{";
+  for (const std::string& value : values) {
+    if (text.size() > 1) text += ", ";
+    text += value;
+  }
+  return text + "}";
+}
+
+std::string text_of(bool value) {
+  return value ? "true" : "false";
+}
+
+std::string text_of(const Layer& layer) {
+  using std::to_string;
+  return list({to_string(layer.k), to_string(layer.n), to_string(layer.w_k), to_string(layer.w_n),
+               std::string("ActKind::") + ai::to_string(layer.act), exact(layer.slope),
+               exact(layer.alpha), text_of(layer.has_bias), to_string(layer.bias_m),
+               to_string(layer.bias_n), text_of(layer.writes_y), to_string(layer.y_m),
+               text_of(layer.writes_z), to_string(layer.z_m)});
+}
+
+}  // namespace
+
+std::string source_of(const Network& network, const Shape& shape) {
+  using std::to_string;
+  std::string text =
+      "#include \"kernels/chain_cluster.cuh\"\n"
+      "#include \"kernels/chain_layout.hpp\"\n"
+      "namespace ai::kernels::chain {\n"
+      "constexpr Input kInput = ";
+  const Input& input = network.input;
+  text += list({to_string(input.rows), to_string(input.x_m), to_string(input.x_k)});
+  text += ";\nconstexpr Shape kShape = ";
+  text += list({to_string(shape.slab), to_string(shape.cluster), to_string(shape.threads),
+                to_string(shape.columns), text_of(shape.staged)});
+  text += ";\nconstexpr int kDepth = " + to_string(network.layers.size());
+  text += ";\nconstexpr Layer kLayers[kDepth] = {\n";
+  for (const Layer& layer : network.layers) text += "    " + text_of(layer) + ",\n";
+  text += "};\n}  // namespace ai::kernels::chain\n";
+  return text + kKernelText;
+}
+
+std::span<const Header> headers() noexcept {
+  static constexpr std::array<Header, 4> kHeaders = {{{"cmath", kMathText},
+                                                      {"ai/activation.hpp", kActivationText},
+                                                      {"kernels/chain_layout.hpp", kLayoutText},
+                                                      {"kernels/chain_cluster.cuh", kClusterText}}};
+  return kHeaders;
+}
+
+std::span<const char* const> options() noexcept {
+  static constexpr std::array<const char*, 2> kOptions = {"-std=c++20", "-default-device"};
+  return kOptions;
+}
+
+std::string reason_against(const Network& network, const Shape& shape, const Limits& limits) {
+  const auto more = [](const char* what, int needed, int there) {
+    return std::string("needs ") + std::to_string(needed) + " " + what + " of " +
+           std::to_string(there);
+  };
+  if (shape.cluster > limits.cluster) {
+    return more("blocks a cluster", shape.cluster, limits.cluster);
+  }
+  const auto depth = static_cast<int>(network.layers.size());
+  const Layout layout = layout_of(network.layers.data(), depth, shape);
+  if (layout.shared > limits.shared_bytes / 4) {
+    return more("bytes of shared memory", 4 * layout.shared, limits.shared_bytes);
+  }
+  const int registers = layout.registers + other_registers(depth);
+  if (registers > limits.registers) return more("registers", registers, limits.registers);
+  return {};
+}
+
+}  // namespace ai::kernels::chain

@@ -1,0 +1,111 @@
+#include <doctest/doctest.h>
+
+#include <string>
+#include <vector>
+
+#include "bench/suite.hpp"
+#include "chain_support.hpp"
+#include "cuda/nvrtc_compile.hpp"
+
+using namespace ai::kernels::chain;
+using ai::cuda::CompileRequest;
+
+namespace {
+
+constexpr std::size_t kShapes = 3;  // of each network and device
+
+struct Device {
+  Machine machine;
+  int compute_capability;
+  bool arch_specific;
+};
+const std::vector<Device>& devices() {
+  static const std::vector<Device> all = {{chain_test::hopper(), 90, true},
+                                          {chain_test::ampere(), 80, false}};
+  return all;
+}
+
+CompileRequest request_for(const Network& network, const Shape& shape, const Device& device,
+                           std::string name) {
+  CompileRequest request;
+  request.source = source_of(network, shape);
+  request.name = std::move(name);
+  for (const Header& header : headers()) request.headers.push_back({header.name, header.text});
+  request.options.assign(options().begin(), options().end());
+  request.compute_capability = device.compute_capability;
+  request.arch_specific = device.arch_specific;
+  return request;
+}
+
+void check_compiled(const std::vector<CompileRequest>& requests) {
+  const auto nvrtc = ai::cuda::nvrtc_api();
+  REQUIRE_MESSAGE(nvrtc.ok(), nvrtc.status().to_string());
+  const auto compiled = ai::cuda::compile_all(**nvrtc, requests);
+  REQUIRE(compiled.ok());
+  REQUIRE(compiled->size() == requests.size());
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    INFO(requests[i].name);
+    const auto& cubin = (*compiled)[i];
+    REQUIRE_MESSAGE(cubin.ok(), cubin.status().to_string());
+    CHECK(cubin->image.find(kKernelName) != std::string::npos);
+    const auto uses = ai::cuda::read_resource_use(cubin->log);
+    bool found = false;
+    for (const ai::cuda::ResourceUse& use : uses) {
+      found = found || (use.entry && use.function == kKernelName);
+      CHECK(use.spill_store_bytes == 0);
+      CHECK(use.spill_load_bytes == 0);
+      CHECK(use.stack_bytes == 0);
+    }
+    CHECK(found);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("every network of the suite that fits compiles for sm_90a and sm_80 without spills") {
+  std::vector<CompileRequest> requests;
+  std::size_t on_hopper = 0;
+  for (const bench::Workload& workload : bench::built_in_suite()) {
+    for (const int batch : workload.batches) {
+      const Network network = chain_test::network(workload.layers, workload.activation, batch);
+      for (const Device& device : devices()) {
+        const std::vector<Shape> shapes = shapes_for(network, device.machine, kShapes);
+        if (device.arch_specific && !shapes.empty()) on_hopper += 1;
+        for (const Shape& shape : shapes) {
+          requests.push_back(request_for(network, shape, device,
+                                         workload.name + "/" + std::to_string(batch) + " " +
+                                             chain_test::text_of(shape) + " sm_" +
+                                             std::to_string(device.compute_capability)));
+        }
+      }
+    }
+  }
+  // jet, policy, policy_tanh, legged with both batches; anomaly, pinn, ncf, radiance.
+  CHECK(on_hopper == 12);
+  check_compiled(requests);
+}
+
+TEST_CASE("every activation, kind of bias, output and layout compiles") {
+  std::vector<CompileRequest> requests;
+  for (const Device& device : devices()) {
+    for (const Shape& shape : {Shape{1, 1, 64, 1, false}, Shape{2, 1, 64, 2, true},
+                               Shape{4, 4, 128, 1, false}, Shape{8, 2, 96, 2, true}}) {
+      if (shape.cluster > device.machine.limits.cluster) continue;
+      const Network network = chain_test::every_feature(5);
+      REQUIRE(reason_against(network, shape, device.machine.limits) == "");
+      requests.push_back(request_for(network, shape, device, chain_test::text_of(shape)));
+    }
+  }
+  check_compiled(requests);
+}
+
+TEST_CASE("a network that cannot be is told by the compiler, not by a crash") {
+  const Network network = chain_test::network({4, 3}, ai::ActKind::None, 1);
+  CompileRequest request = request_for(network, {1, 1, 32, 1, false}, devices()[0], "broken");
+  request.source += "this is no C++;\n";
+  const auto nvrtc = ai::cuda::nvrtc_api();
+  REQUIRE(nvrtc.ok());
+  const auto cubin = ai::cuda::compile(**nvrtc, request);
+  REQUIRE(!cubin.ok());
+  CHECK(cubin.status().message().starts_with("broken"));
+}
