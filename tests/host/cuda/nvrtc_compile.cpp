@@ -66,7 +66,6 @@ TEST_CASE("a kernel compiles to an image, and its log tells what it uses") {
     CHECK(cubin->log.find('\0') == std::string::npos);
     CHECK(cubin->compile_s > 0);
     CHECK(cubin->nvrtc_version / 1000 == 13);
-    CHECK_FALSE(cubin->recalled);
     const std::vector<ResourceUse> uses = read_resource_use(cubin->log);
     REQUIRE(uses.size() == 2);
     const auto two = std::find_if(uses.begin(), uses.end(),

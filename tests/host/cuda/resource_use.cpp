@@ -1,4 +1,4 @@
-// What ptxas 13.0 says with -v, word for word.
+// What ptxas 13.0 says with -v; the spills of the function that is called are made up.
 #include <doctest/doctest.h>
 
 #include <cstddef>

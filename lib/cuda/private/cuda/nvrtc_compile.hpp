@@ -30,8 +30,7 @@ struct Cubin {
   std::string image = {};
   std::string log = {};   ///< the compiler's, with ptxas's report of every function
   int nvrtc_version = 0;  ///< that made it: 13010 for 13.1
-  double compile_s = 0;   ///< 0 where it was recalled
-  bool recalled = false;  ///< it was made by an earlier process, or by an earlier call
+  double compile_s = 0;
 };
 
 /// "-arch=sm_90a": a real architecture, so that the driver has nothing left to compile.
