@@ -61,12 +61,10 @@ class Pool:
         for name in CONTESTANTS:
             if name not in wanted:
                 self.absent[name] = "not asked for"
-        if compile_limit_s <= 0 and "torch_compile" not in self.absent:
-            self.absent["torch_compile"] = "no time is given to torch.compile (--limit-compile)"
 
     def start(self) -> None:
         """Starts everything at once, and asks each what it is. Fills `descriptions` (by process) and
-        `absent`.
+        `absent`. Time limits change nothing of `descriptions`.
         """
         names = [name for name in dict.fromkeys(PROCESS_OF.values()) if self._present(name)]
         for name in names:
@@ -89,6 +87,9 @@ class Pool:
             for contestant in self._present(name):
                 if contestant not in reply.get("contestants", []):
                     self.absent[contestant] = f"{name} does not have it"
+        if self._compile_left_s <= 0 and self._present("torch_compile"):
+            self.absent["torch_compile"] = "no time is given to torch.compile (--limit-compile)"
+            self._processes.pop("torch_compile").close()
 
     def prepare(
         self, row: Row, quick: bool, budget_s: float | None

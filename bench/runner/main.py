@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import datetime
-import json
 import pathlib
 import sys
 import time
@@ -24,7 +23,7 @@ DESCRIPTION = """Measures every workload of bench/suite.json on this machine's G
 writes <gpu>.json, <gpu>.md, <gpu>.svg and <gpu>-samples.json. docs/performance.md says how to read them. A
 run of some rows or peers, of another suite, or a quick one, writes below the build folder unless --out says where, so that
 bench/results only ever holds whole runs. Exit code 1: a row has no figure of ours, or a contestant was wrong,
-failed or died; 2: nothing could be measured."""
+failed or died; 2: nothing was measured, be it that --resume was refused."""
 
 
 def _list(text: str) -> list[str]:
@@ -64,7 +63,8 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     add(
         "--resume",
         action="store_true",
-        help="keep rows measured earlier with the same commit, programs and GPU",
+        help="keep rows measured earlier with the same commit, programs, libraries, --peers, --quick and GPU "
+        "(limits may differ); where one of these is another, nothing is measured and the rows stay",
     )
     add("--limit", type=float, metavar="SECONDS", help="begin no row after this; --resume goes on from there")
     add(
@@ -72,7 +72,7 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
         type=float,
         default=300,
         metavar="SECONDS",
-        help="for torch.compile in all (default 300)",
+        help="for torch.compile in all (default 300; 0: it takes no part)",
     )
     add("--commit", help="where the sources are no git checkout")
     add("--suite", type=pathlib.Path, default=SUITE, metavar="FILE", help="workloads other than suite.json's")
@@ -109,18 +109,19 @@ class Run:
         self.gpu = str(self.suite["gpu"])
         self.stem = results.stem_of(self.gpu)
         self.commit = arguments.commit or machine.commit()
-        identity = " ".join(
-            [
-                self.commit,
-                programs,
-                "quick" if arguments.quick else "full",
-                ",".join(sorted(arguments.peers)),
-                json.dumps(pool.descriptions, sort_keys=True),  # GPU, driver and the version of each library
-            ]
-        )
+        identity = {
+            "commit": self.commit,
+            "programs": programs,
+            "--quick": arguments.quick,
+            "--peers": sorted(set(arguments.peers)),
+            **{
+                f"{name} {key}": value  # GPU, driver and the version of each library
+                for name, description in pool.descriptions.items()
+                for key, value in description.items()
+                if key != "ok"
+            },
+        }
         self.state = results.State(work / f"{self.stem}-rows.json", identity, arguments.resume)
-        if self.state.refused:
-            say(f"--resume: {self.state.refused}; every row is measured again")
 
     def measure(self, chosen: Sequence[Row]) -> None:
         """Every chosen row that is not there yet; keeps each as soon as it is done."""
@@ -249,6 +250,10 @@ def main(argv: Sequence[str], commands: Mapping[str, Command] | None = None) -> 
         for name, reason in pool.absent.items():
             say(f"{name} is absent: {reason}")
         run = Run(arguments, pool, work, machine.digest(files))
+        if run.state.refused:
+            say(f"bench/run: --resume is refused: {run.state.refused}")
+            say("bench/run: nothing was measured; without --resume, new rows replace those")
+            return 2
         run.measure(chosen)
         every = rows(suite)
         figures, samples = run.documents(every, arguments.quick)

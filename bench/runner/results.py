@@ -137,28 +137,35 @@ def write(path: pathlib.Path, text: str) -> None:
     os.replace(beside, path)
 
 
+def _differences(was: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    def text(values: Mapping[str, Any], name: str) -> str:
+        return json.dumps(values[name], ensure_ascii=False) if name in values else "nothing"
+
+    names = [name for name in dict.fromkeys([*was, *now]) if was.get(name) != now.get(name)]
+    return [f"{name} was {text(was, name)} and is {text(now, name)}" for name in names]
+
+
 class State:
-    """Rows that are done, kept in a file, so that a run that broke off can go on. `identity` tells what was
-    measured with what; rows of anything else are not taken over but set aside, and `refused` says why. OSError.
+    """Rows that are done, kept in a file, so that a run that broke off can go on. `identity` tells by name,
+    in values of JSON, what was measured with what. Rows of anything else are not taken over: then `refused`
+    says why, and the file stays as it is until `keep`. OSError.
     """
 
-    def __init__(self, path: pathlib.Path, identity: str, resume: bool) -> None:
+    def __init__(self, path: pathlib.Path, identity: Mapping[str, Any], resume: bool) -> None:
         self._path = path
-        self._identity = identity
+        self._identity = dict(identity)
         self.rows: dict[str, dict[str, Any]] = {}  # by Row.key: {"row": ..., "samples": ...}
         self.refused: str | None = None
         if resume and path.exists():
             try:
                 kept = json.loads(path.read_text(encoding="utf-8"))
-                if kept["identity"] == identity:
-                    self.rows = dict(kept["rows"])
+                differences = _differences(dict(kept["identity"]), self._identity)
+                if differences:
+                    self.refused = f"the rows in {path} are of something else: {'; '.join(differences)}"
                 else:
-                    self.refused = f"{path} is of another commit, GPU, program, library or choice of options"
+                    self.rows = dict(kept["rows"])
             except (OSError, ValueError, KeyError, TypeError) as error:
-                self.rows = {}  # a damaged file is worth a new run, not a stop
                 self.refused = f"{path} cannot be used: {error}"
-        if self.refused:
-            os.replace(path, path.with_name(path.name + ".old"))
 
     def keep(self, key: str, row: Mapping[str, Any], samples: Mapping[str, Any]) -> None:
         """Adds a row and writes the file. OSError."""
