@@ -5,7 +5,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>
@@ -18,9 +17,9 @@
 #include <string_view>
 #include <system_error>
 #include <thread>
-#include <utility>
 
 #include "ai/status.hpp"
+#include "core/posix_file.hpp"
 #include "core/text.hpp"
 
 namespace ai::detail {
@@ -31,31 +30,6 @@ constexpr int kMostLinks = 40;  // as many as the system follows
 std::string reason(int error) {
   return std::generic_category().message(error);
 }
-
-Status failure(std::string_view what, const std::string& path, int error) {
-  return {StatusCode::Unsupported, text(what, " ", path, ": ", reason(error))};
-}
-
-/// A descriptor that is closed, and not handed on to programs that this process starts.
-class Descriptor {
- public:
-  Descriptor(const std::string& path, int flags, mode_t mode = 0) noexcept {
-    do {
-      value_ = ::open(path.c_str(), flags | O_CLOEXEC | O_NOCTTY, mode);
-    } while (value_ < 0 && errno == EINTR);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  ~Descriptor() {
-    if (value_ >= 0) ::close(value_);
-  }
-  explicit operator bool() const noexcept { return value_ >= 0; }
-  [[nodiscard]] int get() const noexcept { return value_; }
-  [[nodiscard]] int release() noexcept { return std::exchange(value_, -1); }
-
- private:
-  int value_ = -1;
-};
 
 FileStamp stamp(const struct stat& found) noexcept {
   return {.device = found.st_dev,
@@ -78,32 +52,6 @@ std::string complaint(const struct stat& found, std::size_t most_bytes) {
 
 bool has_nul(const std::string& path) noexcept {
   return path.find('\0') != std::string::npos;
-}
-
-std::string folder_of(const std::string& path) {
-  const auto slash = path.rfind('/');
-  if (slash == std::string::npos) return ".";
-  return path.substr(0, std::max<std::size_t>(slash, 1));
-}
-
-/// 0 or errno.
-int write_all(int descriptor, std::string_view rest) noexcept {
-  while (!rest.empty()) {
-    const auto written = ::write(descriptor, rest.data(), rest.size());
-    if (written < 0) {
-      if (errno == EINTR) continue;
-      return errno;
-    }
-    rest.remove_prefix(static_cast<std::size_t>(written));
-  }
-  return 0;
-}
-
-int make_folder(const std::string& folder) {
-  if (::mkdir(folder.c_str(), 0700) == 0 || errno == EEXIST) return 0;
-  if (errno != ENOENT || folder == "." || folder == "/") return errno;
-  if (const int error = make_folder(folder_of(folder)); error != 0) return error;
-  return ::mkdir(folder.c_str(), 0700) == 0 || errno == EEXIST ? 0 : errno;
 }
 
 }  // namespace
@@ -142,18 +90,10 @@ FileContents read_file(const std::string& path, std::size_t most_bytes) {
   if (!file.problem.empty()) return file;
 
   file.text.resize(static_cast<std::size_t>(found.st_size));
-  std::size_t read = 0;
-  while (read < file.text.size()) {
-    const auto count = ::read(opened.get(), file.text.data() + read, file.text.size() - read);
-    if (count == 0) break;
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) {
-      file.text.clear();
-      return unreadable(errno);
-    }
-    read += static_cast<std::size_t>(count);
+  if (const int error = read_all(opened.get(), file.text); error != 0) {
+    file.text.clear();
+    return unreadable(error);
   }
-  file.text.resize(read);
   return file;
 }
 
@@ -172,7 +112,7 @@ std::string follow_links(const std::string& path) {
 Status make_folders_above(const std::string& path) {
   const auto folder = folder_of(path);
   const int error = make_folder(folder);
-  return error == 0 ? Status() : failure("cannot make the folder", folder, error);
+  return error == 0 ? Status() : file_failure("cannot make the folder", folder, error);
 }
 
 Result<FileLock> FileLock::take(const std::string& path, std::chrono::milliseconds patience) {
@@ -182,10 +122,10 @@ Result<FileLock> FileLock::take(const std::string& path, std::chrono::millisecon
   std::optional<Descriptor> of_another_user;
   if (!opened && errno == EACCES) of_another_user.emplace(name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
   Descriptor& lock = of_another_user ? *of_another_user : opened;
-  if (!lock) return failure("cannot open", name, errno);
+  if (!lock) return file_failure("cannot open", name, errno);
   const auto deadline = std::chrono::steady_clock::now() + patience;
   while (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
-    if (errno != EWOULDBLOCK && errno != EINTR) return failure("cannot lock", name, errno);
+    if (errno != EWOULDBLOCK && errno != EINTR) return file_failure("cannot lock", name, errno);
     if (std::chrono::steady_clock::now() >= deadline) {
       return Status(StatusCode::Unsupported,
                     text("another process has held the lock ", name, " for ",
@@ -205,10 +145,10 @@ FileLock::~FileLock() {
 Status replace_file(const std::string& path, std::string_view text) {
   const std::string fresh = path + ".new";
   if (::unlink(fresh.c_str()) != 0 && errno != ENOENT) {  // one that a killed process has left
-    return failure("cannot remove", fresh, errno);
+    return file_failure("cannot remove", fresh, errno);
   }
   const Descriptor opened(fresh, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0666);
-  if (!opened) return failure("cannot make", fresh, errno);
+  if (!opened) return file_failure("cannot make", fresh, errno);
   struct stat old {};
   int error = 0;
   if (::stat(path.c_str(), &old) == 0 && ::fchmod(opened.get(), old.st_mode & 0777) != 0) {
@@ -219,7 +159,7 @@ Status replace_file(const std::string& path, std::string_view text) {
   if (error == 0 && std::rename(fresh.c_str(), path.c_str()) != 0) error = errno;
   if (error == 0) return {};
   ::unlink(fresh.c_str());
-  return failure("cannot write", fresh, error);
+  return file_failure("cannot write", fresh, error);
 }
 
 }  // namespace ai::detail

@@ -13,9 +13,9 @@
 #include <cstring>
 #include <new>
 #include <string_view>
-#include <system_error>
 #include <utility>
 
+#include "core/posix_file.hpp"
 #include "core/text.hpp"
 
 namespace ai::cuda {
@@ -75,33 +75,6 @@ Hash hash_of(const Header& header, std::string_view key, std::string_view rest) 
   return hash;
 }
 
-Status failure(std::string_view what, const std::string& path, std::string_view why) {
-  return {StatusCode::Unsupported, text(what, " ", path, ": ", why)};
-}
-Status failure(std::string_view what, const std::string& path, int error) {
-  return failure(what, path, std::generic_category().message(error));
-}
-
-/// Closed, and not handed on to programs that this process starts.
-class Descriptor {
- public:
-  explicit Descriptor(int value) noexcept : value_(value) {}
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  ~Descriptor() {
-    if (value_ >= 0) ::close(value_);
-  }
-  explicit operator bool() const noexcept { return value_ >= 0; }
-  [[nodiscard]] int get() const noexcept { return value_; }
-  /// 0 or errno.
-  [[nodiscard]] int close() noexcept {
-    return ::close(std::exchange(value_, -1)) == 0 || errno == EINTR ? 0 : errno;
-  }
-
- private:
-  int value_;
-};
-
 /// Why code from there is not to be run; empty where it may be.
 std::string_view mistrust(const struct stat& found) noexcept {
   if (found.st_uid != ::geteuid()) return "it is another user's";
@@ -109,60 +82,25 @@ std::string_view mistrust(const struct stat& found) noexcept {
   return {};
 }
 
-int write_all(int descriptor, std::string_view rest) noexcept {
-  while (!rest.empty()) {
-    const auto written = ::write(descriptor, rest.data(), rest.size());
-    if (written < 0 && errno != EINTR) return errno;
-    if (written > 0) rest.remove_prefix(static_cast<std::size_t>(written));
-  }
-  return 0;
-}
-
-/// 0 or errno.
-int read_all(int descriptor, std::string& contents) noexcept {
-  std::size_t done = 0;
-  while (done < contents.size()) {
-    const auto got = ::read(descriptor, contents.data() + done, contents.size() - done);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return errno;
-    if (got == 0) return EIO;
-    done += static_cast<std::size_t>(got);
-  }
-  return 0;
-}
-
-/// The folder, and those above it, where they are missing.
-int make_folder(const std::string& folder) {
-  if (::mkdir(folder.c_str(), 0700) == 0 || errno == EEXIST) return 0;
-  const auto slash = folder.find_last_not_of('/') == folder.npos ? folder.npos : folder.rfind('/');
-  if (errno != ENOENT || slash == folder.npos || slash == 0) return errno;
-  if (const int error = make_folder(folder.substr(0, slash)); error != 0) return error;
-  return ::mkdir(folder.c_str(), 0700) == 0 || errno == EEXIST ? 0 : errno;
-}
-
-int open_folder(const std::string& folder) noexcept {
-  return ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-}
-
 /// Whether the folder may be used.
 Status trust(const Descriptor& folder, const std::string& path) {
   struct stat found {};
-  if (::fstat(folder.get(), &found) != 0) return failure("cannot look at", path, errno);
+  if (::fstat(folder.get(), &found) != 0) return file_failure("cannot look at", path, errno);
   const std::string_view reason = mistrust(found);
-  return reason.empty() ? Status() : failure("left alone, the folder", path, reason);
+  return reason.empty() ? Status() : file_failure("left alone, the folder", path, reason);
 }
 
 Result<std::string> contents_of(const Descriptor& file, const std::string& path) {
   struct stat found {};
-  if (::fstat(file.get(), &found) != 0) return failure("cannot look at", path, errno);
-  if (!S_ISREG(found.st_mode)) return failure("left alone,", path, "it is no regular file");
-  if (const auto why = mistrust(found); !why.empty()) return failure("left alone,", path, why);
+  if (::fstat(file.get(), &found) != 0) return file_failure("cannot look at", path, errno);
+  if (!S_ISREG(found.st_mode)) return file_failure("left alone,", path, "it is no regular file");
+  if (const auto why = mistrust(found); !why.empty()) return file_failure("left alone,", path, why);
   if (static_cast<std::uint64_t>(found.st_size) > kMostBytes) {
-    return failure("left alone,", path, "it is too large");
+    return file_failure("left alone,", path, "it is too large");
   }
   std::string contents(static_cast<std::size_t>(found.st_size), '\0');
   const int error = read_all(file.get(), contents);
-  if (error != 0) return failure("cannot read", path, error);
+  if (error != 0) return file_failure("cannot read", path, error);
   return contents;
 }
 
@@ -205,36 +143,37 @@ std::string temporary_name(const std::string& key) {
 }
 
 CubinStore::Found find_in(const std::string& folder, const std::string& key) {
-  const Descriptor opened(open_folder(folder));
+  const Descriptor opened(folder, O_RDONLY | O_DIRECTORY);
   if (!opened && errno == ENOENT) return {};
-  if (!opened) return {.problem = failure("cannot open the folder", folder, errno)};
+  if (!opened) return {.problem = file_failure("cannot open the folder", folder, errno)};
   const std::string name = key + ".cubin";
   const std::string path = folder + "/" + name;
   const Descriptor file(
       ::openat(opened.get(), name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   if (!file && errno == ENOENT) return {};
-  if (!file) return {.problem = failure("cannot open", path, errno)};
+  if (!file) return {.problem = file_failure("cannot open", path, errno)};
   if (Status trusted = trust(opened, folder); !trusted.ok()) return {.problem = std::move(trusted)};
   const Result<std::string> contents = contents_of(file, path);
   if (!contents) return {.problem = contents.status()};
   CubinStore::Found found{.cubin = parsed(*contents, key)};
-  if (!found.cubin) found.problem = failure("left alone,", path, "it is damaged, or no such file");
+  if (!found.cubin)
+    found.problem = file_failure("left alone,", path, "it is damaged, or no such file");
   return found;
 }
 
 Status keep_in(const std::string& folder, const std::string& key, const Cubin& cubin) {
   const std::string contents = contents_for(key, cubin);
-  if (contents.size() > kMostBytes) return failure("not kept in", folder, "it is too large");
+  if (contents.size() > kMostBytes) return file_failure("not kept in", folder, "it is too large");
   if (const int error = make_folder(folder); error != 0) {
-    return failure("cannot make the folder", folder, error);
+    return file_failure("cannot make the folder", folder, error);
   }
-  const Descriptor opened(open_folder(folder));
-  if (!opened) return failure("cannot open the folder", folder, errno);
+  const Descriptor opened(folder, O_RDONLY | O_DIRECTORY);
+  if (!opened) return file_failure("cannot open the folder", folder, errno);
   AI_RETURN_IF_ERROR(trust(opened, folder));
   const std::string name = temporary_name(key);
   Descriptor file(
       ::openat(opened.get(), name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
-  if (!file) return failure("cannot make a file in", folder, errno);
+  if (!file) return file_failure("cannot make a file in", folder, errno);
   int error = write_all(file.get(), contents);
   if (const int closed = file.close(); error == 0) error = closed;
   const std::string final_name = key + ".cubin";
@@ -243,7 +182,7 @@ Status keep_in(const std::string& folder, const std::string& key, const Cubin& c
   }
   if (error == 0) return {};
   (void)::unlinkat(opened.get(), name.c_str(), 0);
-  return failure("cannot write to", folder, error);
+  return file_failure("cannot write to", folder, error);
 }
 
 Status out_of_memory() noexcept {

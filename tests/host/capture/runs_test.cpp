@@ -1,6 +1,7 @@
 #include <doctest/doctest.h>
 
 #include <cstddef>
+#include <span>
 #include <vector>
 
 #include "ai/program.hpp"
@@ -8,6 +9,23 @@
 
 namespace ai::test {
 namespace {
+
+/// What is done to a chain of three, and the runs that are left.
+struct Case {
+  const char* what;
+  void (*spoil)(Chain&);
+  std::vector<Items> runs;
+};
+
+void check_all(std::span<const Case> cases) {
+  for (const Case& each : cases) {
+    CAPTURE(each.what);
+    Chain net;
+    each.spoil(net);
+    net.add_all();
+    CHECK(net.runs() == each.runs);
+  }
+}
 
 TEST_CASE("a chain of three is one run, and what is not in a temporary is written") {
   Chain net;
@@ -25,11 +43,6 @@ TEST_CASE("nothing and single plans are no runs") {
 }
 
 TEST_CASE("what ties plans of a run to each other beside A") {
-  struct Case {
-    const char* what;
-    void (*spoil)(Chain&);
-    std::vector<Items> runs;
-  };
   const std::vector<Items> whole = {{0, 1, 2}};
   const Case cases[] = {
       {"Z of each layer",
@@ -122,13 +135,7 @@ TEST_CASE("what ties plans of a run to each other beside A") {
        },
        {{0, 1}}},
   };
-  for (const Case& each : cases) {
-    CAPTURE(each.what);
-    Chain net;
-    each.spoil(net);
-    net.add_all();
-    CHECK(net.runs() == each.runs);
-  }
+  check_all(cases);
 }
 
 TEST_CASE("the columns beside a Y may be written in the same run") {
@@ -143,11 +150,6 @@ TEST_CASE("the columns beside a Y may be written in the same run") {
 }
 
 TEST_CASE("A that is not just the Y before it ends the run") {
-  struct Case {
-    const char* what;
-    void (*spoil)(Chain&);
-    std::vector<Items> runs;
-  };
   const Case cases[] = {
       {"begins one element later",
        [](Chain& c) {
@@ -204,13 +206,7 @@ TEST_CASE("A that is not just the Y before it ends the run") {
        [](Chain& c) { c.layers[0].Y = c.layers[1].A = c.make(2, 4, 7); },
        {{0, 1, 2}}},
   };
-  for (const Case& each : cases) {
-    CAPTURE(each.what);
-    Chain net;
-    each.spoil(net);
-    net.add_all();
-    CHECK(net.runs() == each.runs);
-  }
+  check_all(cases);
 }
 
 TEST_CASE("empty plans are in no run") {

@@ -12,6 +12,7 @@
 #include <string_view>
 
 #include "capture/tuning_cache.hpp"
+#include "support/temporary_folder.hpp"
 
 namespace tuning {
 
@@ -20,27 +21,7 @@ using ai::detail::TuningCache;
 using ai::detail::TuningMachine;
 namespace fs = std::filesystem;
 
-/// A folder of this test case alone, gone with it.
-class Folder {
- public:
-  Folder() {
-    std::string name = (fs::temp_directory_path() / "graph_executor_XXXXXX").string();
-    REQUIRE(::mkdtemp(name.data()) != nullptr);
-    path_ = name;
-  }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  ~Folder() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  [[nodiscard]] std::string operator/(std::string_view name) const {
-    return (path_ / name).string();
-  }
-
- private:
-  fs::path path_;
-};
+using Folder = TemporaryFolder;
 
 inline void write_text(const std::string& path, std::string_view text) {
   std::ofstream file(path, std::ios::binary | std::ios::trunc);

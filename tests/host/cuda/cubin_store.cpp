@@ -13,22 +13,14 @@
 #include <thread>
 #include <vector>
 
+#include "support/temporary_folder.hpp"
+
 using namespace ai::cuda;
 namespace fs = std::filesystem;
 
 namespace {
 
 const std::string kKey(32, 'a');
-
-struct Folder {
-  Folder() {
-    std::string name = (fs::temp_directory_path() / "cubins-XXXXXX").string();
-    REQUIRE(::mkdtemp(name.data()) != nullptr);
-    path = name;
-  }
-  ~Folder() { fs::remove_all(path); }
-  fs::path path;
-};
 
 Cubin cubin(std::string image, std::string log = "as told") {
   Cubin made;
@@ -63,7 +55,7 @@ std::size_t files_in(const fs::path& folder) {
 }  // namespace
 
 TEST_CASE("what was kept is found, also by another store, byte for byte") {
-  const Folder folder;
+  const TemporaryFolder folder;
   const fs::path deep = folder.path / "not" / "there yet";
   const CubinStore store(deep.string());
   CHECK(!store.find(kKey).cubin);
@@ -97,7 +89,7 @@ TEST_CASE("without a folder nothing is kept or found, and nothing is wrong") {
 }
 
 TEST_CASE("a damaged file is told and left alone, and written anew") {
-  const Folder folder;
+  const TemporaryFolder folder;
   const CubinStore store(folder.path.string());
   REQUIRE(store.keep(kKey, cubin("an image", "a log")).ok());
   const fs::path path = folder.path / (kKey + ".cubin");
@@ -122,7 +114,7 @@ TEST_CASE("a damaged file is told and left alone, and written anew") {
 }
 
 TEST_CASE("a folder or file that others can write to, or that is another's, is left alone") {
-  const Folder folder;
+  const TemporaryFolder folder;
   const CubinStore store(folder.path.string());
   REQUIRE(store.keep(kKey, cubin("image")).ok());
   const fs::path path = folder.path / (kKey + ".cubin");
@@ -152,7 +144,7 @@ TEST_CASE("a folder or file that others can write to, or that is another's, is l
 }
 
 TEST_CASE("links and what is no file are not followed or waited for") {
-  const Folder folder;
+  const TemporaryFolder folder;
   const CubinStore store(folder.path.string());
   REQUIRE(store.keep(kKey, cubin("image")).ok());
   const fs::path path = folder.path / (kKey + ".cubin");
@@ -174,7 +166,7 @@ TEST_CASE("links and what is no file are not followed or waited for") {
 }
 
 TEST_CASE("threads and processes at once never see half a file") {
-  const Folder folder;
+  const TemporaryFolder folder;
   const CubinStore store(folder.path.string());
   const std::string long_image(200000, 'x');
   const auto work = [&](int rounds) {

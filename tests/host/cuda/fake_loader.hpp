@@ -14,6 +14,7 @@
 #include "cuda/dynamic_library.hpp"
 #include "cuda/lt_api.hpp"
 #include "cuda/nvrtc_api.hpp"
+#include "support/temporary_folder.hpp"
 
 namespace ai::cuda::test {
 
@@ -75,16 +76,6 @@ struct NamedSites {
   ~NamedSites() { set_site_packages({}); }
   NamedSites(const NamedSites&) = delete;
   NamedSites& operator=(const NamedSites&) = delete;
-};
-
-struct TemporaryFolder {
-  TemporaryFolder() {
-    std::string name = (fs::temp_directory_path() / "graph_executor_loader_XXXXXX").string();
-    REQUIRE(::mkdtemp(name.data()) != nullptr);
-    path = name;
-  }
-  ~TemporaryFolder() { fs::remove_all(path); }
-  fs::path path;
 };
 
 }  // namespace ai::cuda::test
