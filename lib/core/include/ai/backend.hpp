@@ -36,7 +36,23 @@ struct Task {
   std::vector<Candidate> candidates;
   /// Its one applicable candidate was made from what was recalled; others were not searched for.
   bool recalled = false;
-  std::size_t queries = 0;  ///< how often a library was searched for candidates
+  std::size_t queries = 0;   ///< how often a library was searched for candidates
+  std::size_t compiled = 0;  ///< kernels that were compiled for it
+  double compile_s = 0;      ///< what that took, one after another
+};
+
+/// Forward plans that one kernel may carry out: the A of each is the Y of the one before it.
+struct PlanRun {
+  std::vector<GemmPlan> plans;
+  /// For each of them whether its Y is to be written; if not, its memory is left as it is. The last
+  /// one's always is, and so is every Z.
+  std::vector<bool> keeps_y;
+};
+
+/// For Backend::fuse.
+struct FuseOptions {
+  std::size_t most = 8;            ///< candidates that a run may get
+  std::string kernel_folder = {};  ///< where compiled kernels are kept for later; empty: nowhere
 };
 
 /// A candidate that was found best earlier.
@@ -65,6 +81,15 @@ class Backend {
     return lower_run(run, recall);
   }
 
+  /// A task for each of `runs`, to be carried out as a whole by any of its candidates. There is no
+  /// fallback: where none applies, each says why, and the plans are lowered one by one. May do what
+  /// lower does, and compile. `recall` is asked by a run's position among `runs`.
+  [[nodiscard]] Result<std::vector<Task>> fuse(std::span<const PlanRun> runs,
+                                               const FuseOptions& options,
+                                               const Recall& recall = {}) {
+    return fuse_runs(runs, options, recall);
+  }
+
   /// What candidates come from, with versions, e.g. "cuBLASLt 13.1.0, kernels 1": what was measured
   /// with one set need not hold with another. May load libraries; one that is missing is no error.
   [[nodiscard]] virtual Result<std::string> libraries() { return std::string(); }
@@ -72,6 +97,11 @@ class Backend {
  private:
   [[nodiscard]] virtual Result<std::vector<Task>> lower_run(std::span<const GemmPlan> run,
                                                             const Recall& recall) = 0;
+  [[nodiscard]] virtual Result<std::vector<Task>> fuse_runs(std::span<const PlanRun> runs,
+                                                            const FuseOptions& /*options*/,
+                                                            const Recall& /*recall*/) {
+    return std::vector<Task>(runs.size());
+  }
 };
 
 /// Plain loops on Device::CPU tensors with f64 accumulation: the reference, and the way to run a
