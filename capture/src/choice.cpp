@@ -10,6 +10,9 @@
 namespace ai::detail {
 namespace {
 
+// Of a time, against another; what is closer may be noise.
+constexpr double kClearlyQuicker = 0.97;
+
 /// In table order, candidates named `preferred` first.
 Result<Choice> take(const Task& task, const std::string& preferred = {}) {
   std::vector<std::size_t> order(task.candidates.size());
@@ -78,6 +81,22 @@ Choice take_stored(const LoweredTask& lowered) {
   choice.runner_up = lowered.stored->runner_up;
   choice.runner_up_us = lowered.stored->runner_up_us;
   return choice;
+}
+
+bool is_worth_a_check(const Choice& choice, std::size_t candidate) noexcept {
+  const Verdict& mine = choice.verdicts[candidate];
+  if (mine.dropped || mine.checked || mine.time_us < 0) return false;
+  const Verdict& fallback = choice.verdicts.back();
+  return fallback.time_us < 0 || mine.time_us < kClearlyQuicker * fallback.time_us;
+}
+
+bool fell_back(const Choice& choice) noexcept {
+  const auto taken = static_cast<std::size_t>(choice.candidate);
+  if (taken + 1 != choice.verdicts.size() && choice.verdicts[taken].time_us >= 0) return false;
+  for (std::size_t i = 0; i < choice.verdicts.size(); ++i) {
+    if (is_worth_a_check(choice, i)) return true;
+  }
+  return false;
 }
 
 std::optional<StoredChoice> to_store(const Task& task, const Choice& choice, double budget_s) {

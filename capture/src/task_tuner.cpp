@@ -19,6 +19,8 @@ constexpr double kLaunchesUs = 30;
 // be under way before, if that leaves enough of the time there is.
 constexpr double kRunsOfCheck = 5.5;
 constexpr double kMostForCheck = 0.6;
+// What one check may take that does not end with the budget.
+constexpr double kMostForLastCheck = 0.25;
 // Of the rest, what looking at all candidates may take; timing the promising ones gets what is
 // left.
 constexpr double kLooking = 0.75;
@@ -38,7 +40,7 @@ TaskTuner::TaskTuner(TuningBench& bench, const Task& task, Trial* trial, std::st
       choice_(undecided(task)),
       examiner_(bench.api, bench.stream, task, trial, choice_) {}
 
-void TaskTuner::measure(double deadline, const Progress& progress) {
+void TaskTuner::measure(double deadline, double checks_until, const Progress& progress) {
   if (trial_ == nullptr) {
     choice_.note = "nothing was measured: " + why_not_;
     return;
@@ -49,8 +51,8 @@ void TaskTuner::measure(double deadline, const Progress& progress) {
   const double looked = bench_.now();
   if (!out_of(deadline)) examiner_.begin_reference();
   const double now = bench_.now();
-  const double run = now - looked;
-  const double kept = kRunsOfCheck * run + std::max(run, measurement_s());
+  run_s_ = now - looked;
+  const double kept = kRunsOfCheck * run_s_ + std::max(run_s_, measurement_s());
   const double timed = deadline - std::min(kept, most);
   double looking = now + kLooking * (timed - now);
   if (!promising_.empty() && best_us() > kLongUs) {
@@ -58,7 +60,7 @@ void TaskTuner::measure(double deadline, const Progress& progress) {
   }
   look_at_others(looking, progress);
   time_well(timed);
-  check(deadline);
+  check(deadline, checks_until, kMostForLastCheck * (deadline - begin));
   final_round(deadline);
   promising_.clear();
 }
@@ -173,8 +175,9 @@ Status TaskTuner::time(const Timed& timed, double end) {
 }
 
 /// The quickest, until there are enough for a final round or, beyond those that were timed well,
-/// one that is right.
-void TaskTuner::check(double end) {
+/// one that is right. Timing would be for nothing if that one were not found for want of time.
+void TaskTuner::check(double end, double late_end, double last_check_s) {
+  const double late_begin = std::max(bench_.now(), end);
   std::vector<std::size_t> order;
   for (std::size_t i = 0; i < choice_.verdicts.size(); ++i) {
     if (verdict(i).time_us >= 0) order.push_back(i);
@@ -187,12 +190,33 @@ void TaskTuner::check(double end) {
     const bool is_promising = std::any_of(promising_.begin(), promising_.end(),
                                           [&](const Timed& timed) { return timed.candidate == i; });
     if (right == kFinalists || (right > 0 && !is_promising)) break;
-    const Examiner::Fitness fitness = examiner_.examine(i, [&] { return out_of(end); });
-    if (fitness == Examiner::Fitness::Fit) right += 1;
+    bool is_late = false;
+    const auto time_is_up = [&] {
+      if (is_late || !out_of(end)) return false;
+      is_late = right == 0 && may_be_late(i, late_end, last_check_s);
+      return !is_late;
+    };
+    const Examiner::Fitness fitness = examiner_.examine(i, time_is_up);
+    if (is_late) late_s_ = bench_.now() - late_begin;
+    if (fitness == Examiner::Fitness::Fit) {
+      right += 1;
+      if (is_late && !verdict(i).unproven) {
+        cut_short(i, "checked beyond its share of the tuning budget");
+      }
+    }
     if (fitness == Examiner::Fitness::OutOfTime) {
       cut_short(i, std::string("not checked: ") + kRanOut);
     }
   }
+}
+
+/// Whether its check may be ended though the time for checks is over. Once it may where it does not
+/// end by `late_end`.
+bool TaskTuner::may_be_late(std::size_t candidate, double late_end, double last_check_s) {
+  if (!is_worth_a_check(choice_, candidate)) return false;
+  const double takes_s = run_s_ * static_cast<double>(examiner_.runs_left(candidate));
+  if (bench_.now() + takes_s <= late_end) return true;
+  return takes_s <= last_check_s && !std::exchange(had_last_check_, true);
 }
 
 /// The best few once more, in turns, so that a drifting clock favours none.

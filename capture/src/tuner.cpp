@@ -34,7 +34,8 @@ class ProgramTuner {
         values_(temporaries.begin(), temporaries.end()),
         settings_(settings),
         now_(settings.now ? settings.now : steady_seconds),
-        begin_(now_()) {}
+        begin_(now_()),
+        kept_s_(settings.kept_s) {}
 
   Result<std::vector<Choice>> run() {
     find_open();
@@ -134,7 +135,8 @@ class ProgramTuner {
     for (std::size_t i = 0; i < again.size(); ++i) {
       const double share_s = left_s() / static_cast<double>(again.size() - i);
       Choice& choice = choices[again[i]];
-      if (share_s <= 0 || share_s < kWorthAgain * choice.share_s) continue;
+      const bool is_worth_it = fell_back(choice) || share_s >= kWorthAgain * choice.share_s;
+      if (share_s <= 0 || !is_worth_it) continue;
       const Task& task = tasks_[again[i]].task;
       Trial trial = trial_of(task, open_.at(again[i]));
       TaskTuner tuner(*bench_, task, &trial, {});
@@ -158,18 +160,20 @@ class ProgramTuner {
     choice = std::move(*other);
   }
 
-  [[nodiscard]] double left_s() const {
-    return begin_ + settings_.budget_s - settings_.kept_s - now_();
-  }
+  [[nodiscard]] double left_s() const { return begin_ + settings_.budget_s - kept_s_ - now_(); }
 
   Trial trial_of(const Task& task, const ScratchLayout& layout) {
     return {api_, stream_.get(), layout, trial_operands(task.candidates.back(), values_),
             scratch_.data()};
   }
 
-  void measure(TaskTuner& tuner, const Task& task, double share_s) const {
+  /// Late checks live on what is kept, so that they take nothing from the shares of other tasks.
+  void measure(TaskTuner& tuner, const Task& task, double share_s) {
     const std::size_t candidates = applicable(task);
-    tuner.measure(now_() + share_s, [&](std::size_t tried) { report(task, candidates, tried); });
+    const double deadline = now_() + share_s;
+    tuner.measure(deadline, deadline + kept_s_,
+                  [&](std::size_t tried) { report(task, candidates, tried); });
+    kept_s_ = std::max(kept_s_ - tuner.late_s(), 0.0);
   }
 
   void report(const Task& task, std::size_t candidates, std::size_t tried) const noexcept {
@@ -194,6 +198,7 @@ class ProgramTuner {
   std::function<double()> now_;
   const double begin_;
   std::unordered_map<std::size_t, ScratchLayout> open_;
+  double kept_s_;         // what is left of it
   std::size_t seen_ = 0;  // of them
   std::size_t done_ = 0;  // of those, measured whole or twice
   std::size_t limit_ = 0;

@@ -14,7 +14,8 @@ struct CaptureOptions {
   Target target = Target::Auto;  ///< Auto: CUDA for Device::CUDA tensors, Host for Device::CPU
   Tuning tuning = Tuning::Measure;
   /// Wall time for measuring, 0 or more. Of what is timed and checked by then the quickest is
-  /// taken; where that is nothing, the first in table order.
+  /// taken; where that is nothing, the first in table order. What is under way then is waited for,
+  /// and one short check may follow rather than that all timing was for nothing.
   double tuning_budget_s = 2.0;
   int capture_retries = 3;  ///< how often a capture broken by another thread is begun again
   /// The JSON file that keeps what was measured, for Tuning::Measure and Remeasure; "": none;

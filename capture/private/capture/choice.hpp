@@ -45,6 +45,14 @@ struct Choice {
 /// Takes the one candidate that was recalled. Precondition: `lowered.stored`. Prepares nothing.
 [[nodiscard]] Choice take_stored(const LoweredTask& lowered);
 
+/// Whether `candidate` may be right, which nobody knows yet, and was timed clearly quicker than the
+/// fallback, or the fallback was not timed.
+[[nodiscard]] bool is_worth_a_check(const Choice& choice, std::size_t candidate) noexcept;
+
+/// Whether the fallback was taken, or what was not timed, though there is one that is worth a
+/// check. Precondition: some candidate was taken.
+[[nodiscard]] bool fell_back(const Choice& choice) noexcept;
+
 /// What is to be kept of a choice that there were `budget_s` for. Nothing where its
 /// candidate was not timed, could not be compared with anything or cannot be recalled.
 [[nodiscard]] std::optional<StoredChoice> to_store(const Task& task, const Choice& choice,

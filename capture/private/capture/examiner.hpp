@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <iterator>
 #include <vector>
 
 #include "capture/choice.hpp"
@@ -29,6 +30,10 @@ class Examiner {
   /// Whether the candidate may be taken: it can be prepared and does what the fallback does, with
   /// each kind of data. What has been found out when time is up is kept for the next call.
   [[nodiscard]] Fitness examine(std::size_t candidate, const std::function<bool()>& time_is_up);
+  /// How many runs, of the fallback and of `candidate`, examine would make yet.
+  [[nodiscard]] std::size_t runs_left(std::size_t candidate) const noexcept {
+    return 2 * std::size(kTrialData) - reference_.size() - compared_[candidate];
+  }
   /// Never to be taken, because of `status`. Waits for whatever of it is still running.
   void drop(std::size_t candidate, Status status);
 

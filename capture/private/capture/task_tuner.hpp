@@ -34,8 +34,12 @@ class TaskTuner {
   using Progress = std::function<void(std::size_t done)>;
 
   /// Times and checks candidates until the clock shows `deadline`; one execution that is under way
-  /// then is waited for.
-  void measure(double deadline, const Progress& progress);
+  /// then is waited for. Where by then nothing is known to be right but the fallback, though
+  /// something else was timed clearly quicker, checks go on: those that should end by
+  /// `checks_until` and, beyond that, one that should take a quarter of all the time at most.
+  void measure(double deadline, double checks_until, const Progress& progress);
+  /// How long checks went on beyond the deadline.
+  [[nodiscard]] double late_s() const noexcept { return late_s_; }
   /// Leaves out what an earlier measurement of the task has dropped. Call before measure.
   void leave_out(const Choice& before);
   /// Whether some candidate was timed and checked.
@@ -62,7 +66,8 @@ class TaskTuner {
   void shorten_list();
   void time_well(double end);
   [[nodiscard]] Status time(const Timed& timed, double end);
-  void check(double end);
+  void check(double end, double late_end, double last_check_s);
+  [[nodiscard]] bool may_be_late(std::size_t candidate, double late_end, double last_check_s);
   void final_round(double end);
   [[nodiscard]] int quickest() const;
   void cut_short(std::size_t candidate, const std::string& remark);
@@ -74,6 +79,9 @@ class TaskTuner {
   Choice choice_;
   Examiner examiner_;
   std::size_t tried_ = 0;
+  double run_s_ = 0;  // what one run takes of those that a check is made of
+  double late_s_ = 0;
+  bool had_last_check_ = false;
   std::vector<Timed> promising_;        // by time, while measuring
   std::vector<std::size_t> finalists_;  // whose times are of one final round; none: there was none
 };

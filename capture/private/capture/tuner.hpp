@@ -13,7 +13,7 @@ namespace ai::detail {
 struct TunerSettings {
   bool measure = true;               ///< false: table order, with a check of what is not trusted
   double budget_s = 2.0;             ///< for all measuring; cut-short tasks get what is left
-  double kept_s = 0;                 ///< of it, for what comes behind choose
+  double kept_s = 0;                 ///< of it, for what comes behind choose and for late checks
   double warm_s = 0.05;              ///< how long the GPU is kept busy before the first measurement
   std::function<double()> now = {};  ///< seconds; empty: a steady clock
   TuningProgressHandler on_progress = {};  ///< what it throws is dropped

@@ -36,6 +36,12 @@ struct Tuned {
     }
   }
 
+  /// A layer of another shape.
+  void add_problem() {
+    operands.emplace_back(fake, 4, 5, 7);
+    REQUIRE(program.add(operands.back().plan()).ok());
+  }
+
   /// `step`, but the first run of all of `way` takes longer.
   std::shared_ptr<TestStep> loading(const Way& way, std::shared_ptr<TestStep> step) {
     const auto body = [this, &way, step](const AddressMap& addresses, Stream stream) {

@@ -116,12 +116,6 @@ TEST_CASE("time is kept for the check of the quickest") {
   CHECK(settled(fake) == "");
 }
 
-/// A second problem, of other shape.
-void add_layer(Tuned& tuned) {
-  tuned.operands.emplace_back(tuned.fake, 4, 5, 7);
-  REQUIRE(tuned.program.add(tuned.operands.back().plan()).ok());
-}
-
 TEST_CASE("a first task that was cut short while all was loaded is measured whole at the end") {
   FakeCuda fake;
   constexpr double kLoads = 40e3;
@@ -130,7 +124,7 @@ TEST_CASE("a first task that was cut short while all was loaded is measured whol
                      {"c", 12, Flaw::None, false, kLoads},
                      {"quick", 10, Flaw::None, false, kLoads},
                      {"plain", 15, Flaw::None, true, kLoads}});
-  add_layer(tuned);
+  tuned.add_problem();
   SUBCASE("what is left is enough") {
     const std::string text = tuned.capture(true, 0.42);
     REQUIRE(tuned.nodes.size() == 2);
@@ -158,7 +152,7 @@ TEST_CASE("what a first measurement dropped stays dropped in the second") {
                      {"c", 12, Flaw::None, false, kLoads},
                      {"quick", 10, Flaw::None, false, kLoads},
                      {"plain", 15, Flaw::None, true, kLoads}});
-  add_layer(tuned);
+  tuned.add_problem();
   // The fallback takes thirteen: two at first sight, five to warm up and six to look again.
   fake.fail("graph_launch", 14, cudaErrorUnknown);
   const std::string text = tuned.capture(true, 0.42);
