@@ -5,6 +5,7 @@ import pathlib
 import re
 import shlex
 
+from .runner import SKIPPED
 from .sets import LARGE, SANITIZERS, TESTS
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
@@ -168,6 +169,24 @@ def reports_in(output, most=16):
     return lines[:most]
 
 
+def probe(runner, spec, command):
+    """The row of a planted bug that the tool may or may not see: a note on it, and no failure."""
+    name = f"{spec.tool}_{spec.probe}"
+    outcome = runner.run(name, command + runner.program("tests/gpu/planted_bug", [spec.probe]), 60)
+    found = errors_in(outcome.output)
+    if outcome.code == ERROR_EXIT_CODE and found:
+        trouble, result = "", "caught"
+    elif outcome.code == SKIPPED:
+        trouble, result = "", "not run: no clusters here"
+    else:
+        trouble, result = outcome.why_not(whole=True), "the tool does not see it"
+        if not trouble and found is None:
+            trouble = "no summary of errors"
+    word = runner.note(f"{spec.tool} {spec.probe}", trouble, outcome.seconds, result)
+    return (f"| {spec.probe_finds} | `planted_bug {spec.probe}` | - | "
+            f"{'-' if found is None else found} | {outcome.seconds:.0f} | {word} |")
+
+
 def sanitizer(runner, tool):
     """First the planted bug, which must be found; then the named set, without an error."""
     spec = next(s for s in SANITIZERS if s.tool == tool)
@@ -187,6 +206,8 @@ def sanitizer(runner, tool):
     word = runner.note(f"{tool} planted bug", trouble, planted.seconds, "caught")
     lines.append(f"| planted bug | `planted_bug {tool}` | - | {'-' if found is None else found} | "
                  f"{planted.seconds:.0f} | {word} |")
+    if caught and spec.probe:
+        lines.append(probe(runner, spec, command))
     amounts, details = {}, []
     for number, program in enumerate(programs_of(spec.programs, runner) if caught else [], 1):
         arguments = program.arguments_of(runner.quick)

@@ -31,6 +31,8 @@ class Sanitizer:
     programs: Sequence[Program]
     options: Sequence[str] = ()
     remark: str = ""
+    probe: str = ""  # a second planted bug: whether the tool sees it is recorded, and no failure
+    probe_finds: str = ""
 
 
 MATRIX = "tests/gpu/test_gpu_matrix"
@@ -40,6 +42,7 @@ LIFECYCLE = "tests/gpu/test_gpu_lifecycle"
 DIRECT = "tests/gpu/test_gpu_direct_lifecycle"
 REBIND = "tests/gpu/test_gpu_rebind"
 COPIES = "tests/gpu/test_gpu_copies"
+CHAINS = "tests/gpu/test_gpu_chains"
 GRADIENT_STEPS = "tests/gpu/test_gpu_gradients"
 
 TESTS = [
@@ -47,6 +50,8 @@ TESTS = [
             quick=["-tc=*at every edge*,*C12*,*C17*"], limit=300),
     Program("cases of shapes, layouts, values and reductions", CASES),
     Program("whole networks, forward and backward", NETWORK, quick=["-tc=*temporaries*"]),
+    Program("networks forward in one kernel", CHAINS,
+            quick=["-tc=*where all Ys are kept,small random*,*NaN and Inf*,*second start*"], limit=590),
     Program("captures of others, failures, threads, lifetime", LIFECYCLE, limit=180),
     Program("the same of the direct path", DIRECT, limit=180),
     Program("first use in a process", "tests/gpu/test_gpu_first_use", limit=180),
@@ -71,6 +76,10 @@ OWN_KERNELS = ["--kernel-name", "kns=2ai7kernels"]
 OWN_REMARK = ("Looks into the library's own kernels and the CUB kernels instantiated for it "
               "(`--kernel-name kns=2ai7kernels`), and not into cuBLASLt's.")
 
+# Every kernel made for a network has this name, and no namespace.
+SMALL_CHAINS = ["-tc=small random networks*"]
+CHAIN_KERNELS = ["--kernel-name", "kns=chain_kernel"]
+
 SMALL = [
     Program("gradient steps over odd shapes", GRADIENT_STEPS, ["--sanitize"], ["--sanitize"]),
     Program("bitwise exactness, direct and replayed", MATRIX, ["-tc=*C17*"], ["-tc=*C17*"]),
@@ -92,14 +101,21 @@ SANITIZERS = [
          Program("rebinding and cloning", REBIND, ["-tc=B4*,B6*,*two buffers*,*clones on two*"],
                  None, options=["--report-api-errors", "no"]),
          Program("copies of any layout", COPIES, ["-tc=*any strides*,*orders copies*"], None),
+         Program("networks in one kernel", CHAINS, SMALL_CHAINS, SMALL_CHAINS, 300),
          *SMALL]),
     Sanitizer(
         "racecheck", "Race reported between", "two warps that share memory without a barrier",
-        SMALL, OWN_KERNELS, OWN_REMARK),
+        [Program("networks in one kernel", CHAINS, SMALL_CHAINS, SMALL_CHAINS, 300, CHAIN_KERNELS),
+         *SMALL],
+        OWN_KERNELS, OWN_REMARK, "cluster_race",
+        "two blocks of a cluster that share memory without a barrier"),
     Sanitizer(
         "synccheck", "Barrier error detected. Divergent thread(s)",
         "a barrier that a part of a warp does not reach",
-        SMALL, OWN_KERNELS, OWN_REMARK),
+        [Program("networks in one kernel", CHAINS, SMALL_CHAINS, SMALL_CHAINS, 300,
+                 [*CHAIN_KERNELS, "--num-cuda-barriers", "4096"]),
+         *SMALL],
+        OWN_KERNELS, OWN_REMARK),
     Sanitizer(
         "initcheck", "Uninitialized __global__ memory read", "a read of memory nobody has written",
         SMALL, (),

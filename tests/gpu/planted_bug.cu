@@ -1,6 +1,8 @@
 // Not a test of the library: programs that are wrong on purpose, one for each tool of
 // compute-sanitizer. A tool whose clean report is to mean anything must find its own first.
-//   planted_bug memcheck|racecheck|synccheck|initcheck   exit code: 0 it ran, 77 no GPU, 2 usage
+//   planted_bug memcheck|racecheck|synccheck|initcheck|cluster_race
+// exit code: 0 it ran, 77 no GPU or none with clusters, 2 usage
+#include <cooperative_groups.h>
 #include <cuda_runtime.h>
 
 #include <cstdio>
@@ -26,6 +28,23 @@ __global__ void race(float* out) {
   out[i] = values[(i + kThreads / 2) % kThreads];
 }
 
+/// Each of two blocks of a cluster reads what the other one writes to its shared memory, and no
+/// barrier of the cluster is in between.
+__global__ void cluster_race(float* out) {
+#if __CUDA_ARCH__ >= 900
+  namespace cg = cooperative_groups;
+  __shared__ float values[kThreads];
+  const cg::cluster_group cluster = cg::this_cluster();
+  const unsigned i = threadIdx.x;
+  values[i] = static_cast<float>(blockIdx.x);
+  __syncthreads();
+  out[blockIdx.x * kThreads + i] = cluster.map_shared_rank(values, cluster.block_rank() ^ 1U)[i];
+  cluster.sync();  // so that nobody reads from a block that has ended: that is another bug
+#else
+  out[0] = 0.0F;
+#endif
+}
+
 /// Every other thread does not come to the barrier, and does not end before it either.
 __global__ void diverge(float* out) {
   __shared__ float values[kThreads];
@@ -40,11 +59,32 @@ __global__ void read_unwritten(const float* unwritten, float* out) {
   out[threadIdx.x] = unwritten[threadIdx.x];
 }
 
+cudaError_t launch_cluster_race(float* out) {
+  int device = 0;
+  int has_clusters = 0;
+  cudaError_t error = cudaGetDevice(&device);
+  if (error == cudaSuccess)
+    error = cudaDeviceGetAttribute(&has_clusters, cudaDevAttrClusterLaunch, device);
+  if (error != cudaSuccess) return error;
+  if (has_clusters == 0) return cudaErrorNotSupported;
+  cudaLaunchAttribute cluster = {};
+  cluster.id = cudaLaunchAttributeClusterDimension;
+  cluster.val.clusterDim.x = 2;
+  cluster.val.clusterDim.y = 1;
+  cluster.val.clusterDim.z = 1;
+  cudaLaunchConfig_t config = {};
+  config.gridDim = dim3(2);
+  config.blockDim = dim3(kThreads);
+  config.attrs = &cluster;
+  config.numAttrs = 1;
+  return cudaLaunchKernelEx(&config, cluster_race, out);
+}
+
 cudaError_t run(const char* bug) {
   constexpr int kCount = 50;  // of the buffer that is left; 256 bytes hold 64
   float* out = nullptr;
   float* unwritten = nullptr;
-  cudaError_t error = cudaMalloc(&out, kThreads * sizeof(float));
+  cudaError_t error = cudaMalloc(&out, 2 * kThreads * sizeof(float));
   if (error == cudaSuccess) error = cudaMalloc(&unwritten, kCount * sizeof(float));
   if (error != cudaSuccess) return error;
   if (std::strcmp(bug, "memcheck") == 0) {
@@ -53,6 +93,9 @@ cudaError_t run(const char* bug) {
     race<<<1, kThreads>>>(out);
   } else if (std::strcmp(bug, "synccheck") == 0) {
     diverge<<<1, kThreads>>>(out);
+  } else if (std::strcmp(bug, "cluster_race") == 0) {
+    error = launch_cluster_race(out);
+    if (error != cudaSuccess) return error;
   } else {
     read_unwritten<<<1, kCount>>>(unwritten, out);
   }
@@ -69,11 +112,11 @@ cudaError_t run(const char* bug) {
 int main(int argc, char** argv) {
   const char* const bug = argc == 2 ? argv[1] : "";
   bool known = false;
-  for (const char* name : {"memcheck", "racecheck", "synccheck", "initcheck"}) {
+  for (const char* name : {"memcheck", "racecheck", "synccheck", "initcheck", "cluster_race"}) {
     known = known || std::strcmp(bug, name) == 0;
   }
   if (!known) {
-    std::fprintf(stderr, "usage: planted_bug memcheck|racecheck|synccheck|initcheck\n");
+    std::fprintf(stderr, "usage: planted_bug memcheck|racecheck|synccheck|initcheck|cluster_race\n");
     return 2;
   }
   if (ai::kernels::run(bug) != cudaSuccess) {

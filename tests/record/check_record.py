@@ -174,6 +174,15 @@ for tool in (s.tool for s in sets.SANITIZERS):
          only, 1, (), ["**FAILED: 0 cases passed"])
     test(f"{tool} runs programs that skip", put("samples/minimal", "exit 77"), only, 1, (),
          ["**FAILED: skipped**"])
+CLUSTER = "two blocks of a cluster that share memory without a barrier | `planted_bug cluster_race` | - |"
+test("racecheck sees a race in a cluster", nothing, ["--only", "racecheck"], 0, ["racecheck cluster_race"],
+     [f"{CLUSTER} 1 | 0 | caught |"])
+test("racecheck does not see a race in a cluster, which is no failure",
+     put("bin/compute-sanitizer", SANITIZER.replace("*/planted_bug ]]", '*/planted_bug && $last != cluster_race ]]')),
+     ["--only", "racecheck"], 0, (), [f"{CLUSTER} 0 | 0 | the tool does not see it |"])
+test("a race in a cluster that cannot be run",
+     put("bin/compute-sanitizer", "[[ ${*: -1} == cluster_race ]] && exit 3\n" + SANITIZER),
+     ["--only", "racecheck"], 1, (), [f"{CLUSTER} - | 0 | **FAILED: exit code 3** |"])
 test("a tool that lost track", put("samples/minimal", "echo \"didn't track the launch\""),
      ["--only", "initcheck"], 1, (), ["the tool did not see everything"])
 
