@@ -50,7 +50,7 @@ void log_choice(const std::string& line) {
 LtTuner::LtTuner(cudaStream_t stream) : stream_(stream), workspace_(kLtWorkspaceBytes) {}
 
 std::vector<LtAlgorithm> LtTuner::quickest(const LtGemm& gemm, const Demand* demand) {
-  constexpr std::size_t kWanted = 2;
+  constexpr std::size_t kWanted = 4;
   const std::string key = gemm.problem().key();
   const std::string demanded_key = key + (demand == nullptr ? "" : " " + demand->name);
   if (const auto known = quickest_.find(demanded_key); known != quickest_.end()) {

@@ -27,8 +27,8 @@ class LtTuner {
   explicit LtTuner(cudaStream_t stream);
 
   /// The quickest of the heuristic's answers, timed in graph replays over the problem's own
-  /// operands (which should hold plausible values), of those that meet `demand`; and the next, if
-  /// it takes at most 1.1 times as long. Empty where cuBLASLt offers none.
+  /// operands (which should hold plausible values), of those that meet `demand`; and the next three
+  /// that do, as far as they take at most 1.1 times as long. Empty where cuBLASLt offers none.
   [[nodiscard]] std::vector<LtAlgorithm> quickest(const LtGemm& gemm,
                                                   const Demand* demand = nullptr);
 

@@ -19,7 +19,8 @@ struct PeerOp {
   std::string label;  ///< e.g. "RELU_BIAS#3"
   std::function<void(void* workspace, cudaStream_t stream)> enqueue;
   std::size_t workspace_bytes = 0;
-  /// Of a GEMM whose next best algorithm is about as quick alone; null otherwise.
+  /// Of a GEMM whose next best algorithm is about as quick alone, with the one after that as its
+  /// own; null otherwise.
   std::shared_ptr<const PeerOp> runner_up = nullptr;
 };
 using PeerOps = std::vector<PeerOp>;

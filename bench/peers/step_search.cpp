@@ -1,9 +1,13 @@
 #include "peers/step_search.hpp"
 
+#include <array>
 #include <cstdio>
 #include <limits>
+#include <memory>
 #include <set>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "errors.hpp"
 #include "peers/lt_tuning.hpp"
@@ -15,6 +19,10 @@ namespace {
 
 constexpr double kGain = 0.99;
 constexpr double kWarmSeconds = 0.1;
+
+using Part = PeerOps LayerOption::*;
+constexpr std::array kParts{&LayerOption::forward, &LayerOption::gradient, &LayerOption::weights};
+constexpr std::array kPartNames{"forward", "gradient", "weights"};
 
 class Search {
  public:
@@ -31,7 +39,8 @@ class Search {
     try_branches();
     try_option_of_each_layer();
     try_branches();
-    try_runner_ups();
+    try_runner_ups_everywhere();
+    try_runner_ups_one_by_one();
     return best_;
   }
 
@@ -109,19 +118,60 @@ class Search {
     }
   }
 
-  // The quickest alone need not be the quickest among the others.
-  void try_runner_ups() {
-    for (std::size_t l = 0; l < best_.options.size(); ++l) {
-      for (PeerOps LayerOption::*part :
-           {&LayerOption::forward, &LayerOption::gradient, &LayerOption::weights}) {
-        LayerOption option = step_.chosen(best_, static_cast<int>(l));
-        for (PeerOp& op : option.*part) {
-          if (!op.runner_up) continue;
-          op = PeerOp(*op.runner_up);
-          try_option(l, option, op.label);
-          break;
-        }
+  // The quickest alone need not be the quickest among the others. What a deep network gains in each
+  // layer may be too little to be seen.
+  void try_runner_ups_everywhere() {
+    for (std::size_t part = 0; part < kParts.size(); ++part) {
+      const StepChoice usual = best_;
+      for (int place = 1; try_runner_ups(usual, part, place); ++place) {
       }
+    }
+  }
+
+  // Whether there are any: of each layer the one in this place behind the quickest.
+  bool try_runner_ups(const StepChoice& usual, std::size_t part, int place) {
+    StepChoice choice = usual;
+    std::vector<std::size_t> changed;
+    for (std::size_t l = 0; l < choice.options.size(); ++l) {
+      LayerOption option = step_.chosen(usual, static_cast<int>(l));
+      bool differs = false;
+      for (PeerOp& op : option.*kParts[part]) {
+        std::shared_ptr<const PeerOp> other = op.runner_up;
+        for (int i = 1; i < place && other; ++i) other = other->runner_up;
+        if (!other) continue;
+        op = *other;
+        differs = true;
+      }
+      if (!differs) continue;
+      choice.options[l] = step_.add_option(l, std::move(option));
+      changed.push_back(l);
+    }
+    if (changed.empty()) return false;
+    const std::string what = "runner-up " + std::to_string(place) + " of " + kPartNames[part];
+    if (!consider(choice, what + " everywhere")) {
+      for (const std::size_t l : changed) step_.drop_option(l);
+    }
+    return true;
+  }
+
+  void try_runner_ups_one_by_one() {
+    for (std::size_t l = 0; l < best_.options.size(); ++l) {
+      for (const Part part : kParts) {
+        const std::size_t count = (step_.chosen(best_, static_cast<int>(l)).*part).size();
+        for (std::size_t i = 0; i < count; ++i) try_runner_ups_of(l, part, i);
+      }
+    }
+  }
+
+  void try_runner_ups_of(std::size_t l, Part part, std::size_t op) {
+    const auto chosen = [&]() -> const LayerOption& {
+      return step_.chosen(best_, static_cast<int>(l));
+    };
+    std::shared_ptr<const PeerOp> other = (chosen().*part)[op].runner_up;
+    for (; other; other = other->runner_up) {
+      LayerOption option = chosen();
+      (option.*part)[op] = *other;
+      try_option(l, option, other->label);
     }
   }
 
