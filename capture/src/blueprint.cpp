@@ -49,6 +49,24 @@ AddressMap storage_of(const BoundItem& item, const WorkspacePlan& workspace, voi
   return map;
 }
 
+constexpr std::size_t kUnbound = static_cast<std::size_t>(-1);
+
+/// Of one part of an item, whose slots then have those of all parts up to it.
+void add_operands(Blueprint& blueprint, const Program::Item& part, std::size_t item) {
+  const std::string name = name_of(part);
+  for (NamedTensor& operand : operands_of(part)) {
+    const MemoryRange range = range_of(operand.tensor);
+    Slot slot{operand.tensor.data, operand.tensor.data,
+              static_cast<std::size_t>(range.end() - range.begin)};
+    if (!symbolic::is_symbolic(operand.tensor.data)) {
+      slot.operand = blueprint.operands.size();
+      blueprint.operands.push_back(
+          {name, std::move(operand.name), operand.tensor, operand.is_written});
+    }
+    blueprint.items[item].slots.push_back(slot);
+  }
+}
+
 }  // namespace
 
 Blueprint draw(const Program& program, Workshop workshop, std::span<const LoweredTask> tasks,
@@ -57,27 +75,38 @@ Blueprint draw(const Program& program, Workshop workshop, std::span<const Lowere
   blueprint.workshop = std::move(workshop);
   blueprint.device = program.device_index();
   blueprint.temporaries = temporaries_of(program);
+  // Operands stand in the order of the program, so the items must all be there first.
+  std::vector<std::size_t> bound_as(program.items().size(), kUnbound);
   std::size_t task = 0;
   for (std::size_t i = 0; i < program.items().size(); ++i) {
-    BoundItem& bound = blueprint.items.emplace_back(BoundItem{program.items()[i]});
+    if (bound_as[i] != kUnbound) continue;
     const std::size_t first = task;
     while (task < tasks.size() && tasks[task].item == i) ++task;
+    BoundItem bound;
+    bound.run = task > first && tasks[first].run ? *tasks[first].run : Run{{i}, {}};
     bound.tasks =
         chosen_tasks(tasks.subspan(first, task - first), choices.subspan(first, task - first));
-    bound.slots = slots_of(bound.item);
-    const std::string name = name_of(bound.item);
-    std::size_t slot = 0;
-    for (NamedTensor& operand : operands_of(bound.item)) {
-      Slot& mine = bound.slots[slot++];
-      if (symbolic::is_symbolic(operand.tensor.data)) continue;
-      mine.operand = blueprint.operands.size();
-      blueprint.operands.push_back(
-          {name, std::move(operand.name), operand.tensor, operand.is_written});
-      blueprint.item_of.push_back(i);
+    for (const std::size_t part : bound.run.items) {
+      bound.parts.push_back(program.items()[part]);
+      bound_as[part] = blueprint.items.size();
     }
+    blueprint.items.push_back(std::move(bound));
   }
+  for (std::size_t i = 0; i < program.items().size(); ++i) {
+    add_operands(blueprint, program.items()[i], bound_as[i]);
+  }
+  list_owners(blueprint);
   list_steps(blueprint);
   return blueprint;
+}
+
+void list_owners(Blueprint& blueprint) {
+  blueprint.item_of.assign(blueprint.operands.size(), 0);
+  for (std::size_t i = 0; i < blueprint.items.size(); ++i) {
+    for (const Slot& slot : blueprint.items[i].slots) {
+      if (slot.operand != Slot::kTemporary) blueprint.item_of[slot.operand] = i;
+    }
+  }
 }
 
 void list_steps(Blueprint& blueprint) {
@@ -102,7 +131,7 @@ void list_steps(Blueprint& blueprint) {
 StepLists step_lists(const Blueprint& blueprint) {
   std::vector<bool> timed;
   for (const BoundStep& bound : blueprint.steps) {
-    timed.push_back(std::holds_alternative<GemmPlan>(blueprint.items[bound.item].item));
+    timed.push_back(blueprint.items[bound.item].is_plan());
   }
   return in_lanes(blueprint.hazards.dependencies(), blueprint.order.lanes, timed);
 }
@@ -173,20 +202,10 @@ std::vector<ChosenTask> chosen_tasks(std::span<const LoweredTask> tasks,
   for (std::size_t i = 0; i < tasks.size(); ++i) {
     const Task& task = tasks[i].task;
     const Candidate& candidate = task.candidates[static_cast<std::size_t>(choices[i].candidate)];
-    chosen.push_back(
-        {candidate.name, explain(tasks.subspan(i, 1), choices.subspan(i, 1)), candidate.steps});
+    chosen.push_back({candidate.name, candidate.recipe,
+                      explain(tasks.subspan(i, 1), choices.subspan(i, 1)), candidate.steps});
   }
   return chosen;
-}
-
-std::vector<Slot> slots_of(const Program::Item& item) {
-  std::vector<Slot> slots;
-  for (const NamedTensor& operand : operands_of(item)) {
-    const MemoryRange range = range_of(operand.tensor);
-    slots.push_back({operand.tensor.data, operand.tensor.data,
-                     static_cast<std::size_t>(range.end() - range.begin), Slot::kTemporary});
-  }
-  return slots;
 }
 
 std::vector<std::shared_ptr<Step>> steps_of(const Blueprint& blueprint) {
@@ -204,7 +223,7 @@ std::string explain(const Blueprint& blueprint) {
   for (const BoundItem& item : blueprint.items) {
     for (const ChosenTask& task : item.tasks) text += task.explain;
   }
-  return text + blueprint.order.note;
+  return text + blueprint.run_notes + blueprint.order.note;
 }
 
 }  // namespace ai::detail

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdio>
 #include <memory>
 #include <numeric>
 
@@ -118,6 +119,23 @@ std::optional<StoredChoice> to_store(const Task& task, const Choice& choice, dou
     stored.runner_up_us = verdict.time_us;
   }
   return stored;
+}
+
+std::string note_on(const StoredChoice& stored, const std::string& path) {
+  std::string note = "from the tuning file " + path + ": " + std::to_string(stored.timed) + " of " +
+                     std::to_string(stored.applicable) + " candidates timed";
+  if (stored.budget_s > 0) {
+    char budget[48];
+    std::snprintf(budget, sizeof budget, " before its %g s ran out", stored.budget_s);
+    note += budget;
+  }
+  return note;
+}
+
+std::size_t count_timed(const Choice& choice) noexcept {
+  return static_cast<std::size_t>(
+      std::count_if(choice.verdicts.begin(), choice.verdicts.end(),
+                    [](const Verdict& verdict) { return verdict.timed; }));
 }
 
 std::size_t applicable(const Task& task) noexcept {

@@ -10,6 +10,7 @@
 #include "capture/reclaim.hpp"
 #include "capture/recollection.hpp"
 #include "capture/selection.hpp"
+#include "core/posix_file.hpp"
 #include "cuda/device_info.hpp"
 #include "cuda/error.hpp"
 #include "cuda/guards.hpp"
@@ -25,6 +26,10 @@ class BorrowedBackend final : public Backend {
                                       const Recall& recall) override {
     return backend_.lower(run, recall);
   }
+  Result<std::vector<Task>> fuse_runs(std::span<const PlanRun> runs, const FuseOptions& options,
+                                      const Recall& recall) override {
+    return backend_.fuse(runs, options, recall);
+  }
   Result<std::string> libraries() override { return backend_.libraries(); }
 
  private:
@@ -34,6 +39,12 @@ class BorrowedBackend final : public Backend {
 std::string tuning_file(const CaptureOptions& options, const TunerSettings& tuner) {
   if (options.tuning == Tuning::Off || !tuner.measure) return {};
   return options.tuning_cache ? *options.tuning_cache : tuning_cache_path();
+}
+
+/// Beside the tuning file, be that used or not.
+std::string kernel_folder(const CaptureOptions& options) {
+  const std::string file = options.tuning_cache ? *options.tuning_cache : tuning_cache_path();
+  return file.empty() ? std::string() : folder_of(file) + "/kernels";
 }
 
 }  // namespace
@@ -47,6 +58,7 @@ TunerSettings tuner_settings(const CaptureOptions& options) {
   settings.measure = options.tuning != Tuning::Off;
   settings.budget_s = options.tuning_budget_s;
   settings.on_progress = options.on_tuning_progress;
+  settings.kernel_folder = kernel_folder(options);
   return settings;
 }
 
@@ -62,7 +74,8 @@ Result<Executable> capture_with(const cuda::Api& api, const BackendMaker& make_b
   AI_RETURN_IF_ERROR(check_pointers(api, program));
 
   Workshop workshop{Target::CUDA, make_backend,
-                    [&api](const CopyStep& copy) { return make_cuda_copy(api, copy); }};
+                    [&api](const CopyStep& copy) { return make_cuda_copy(api, copy); },
+                    tuner.kernel_folder};
   const std::unique_ptr<Backend> backend = make_backend();
   Recollection file(api, device, *backend, tuning_file(options, tuner), options.on_tuning_warning);
   Result<Selection> selection =
@@ -71,6 +84,7 @@ Result<Executable> capture_with(const cuda::Api& api, const BackendMaker& make_b
   Blueprint blueprint = draw(program, std::move(workshop), selection->tasks, selection->choices);
   blueprint.retries = options.capture_retries;
   blueprint.order = std::move(selection->order);
+  blueprint.run_notes = std::move(selection->run_notes);
   Result<Executable> executable =
       make_cuda_executable(api, std::move(blueprint), selection->report);
   if (!executable) reclaim(api);

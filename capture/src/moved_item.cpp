@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "capture/bound_run.hpp"
 #include "core/program_rules.hpp"
 
 namespace ai::detail {
@@ -102,16 +103,18 @@ Result<MovedItem> move_item(const Blueprint& blueprint, std::size_t index,
   const Shifts shift(blueprint, operands);
   MovedItem moved;
   moved.index = index;
-  if (const auto* plan = std::get_if<GemmPlan>(&item.item)) {
-    Result<GemmPlan> valid = moved_plan(*plan, shift);
-    if (!valid) {
-      return Status(valid.status().code(), name_of(item.item) + ": " + valid.status().message());
+  for (const Program::Item& part : item.parts) {
+    if (const auto* plan = std::get_if<GemmPlan>(&part)) {
+      Result<GemmPlan> valid = moved_plan(*plan, shift);
+      if (!valid) {
+        return Status(valid.status().code(), name_of(part) + ": " + valid.status().message());
+      }
+      moved.plans.push_back(std::move(*valid));
+    } else if (const auto* copy = std::get_if<CopyStep>(&part)) {
+      AI_RETURN_IF_ERROR(check_copy(*copy, shift));
+    } else {
+      AI_RETURN_IF_ERROR(check_user(blueprint, operands));
     }
-    moved.plan = std::move(*valid);
-  } else if (const auto* copy = std::get_if<CopyStep>(&item.item)) {
-    AI_RETURN_IF_ERROR(check_copy(*copy, shift));
-  } else {
-    AI_RETURN_IF_ERROR(check_user(blueprint, operands));
   }
 
   moved.now.reserve(item.slots.size());
@@ -121,20 +124,22 @@ Result<MovedItem> move_item(const Blueprint& blueprint, std::size_t index,
     if (item.slots[i].operand == operands[next].index) moved.now[i] = operands[next++].to;
   }
   moved.addresses = item.storage;
-  moved.keeps_steps = (!moved.plan || serves(item.slots, moved.now)) &&
+  moved.keeps_steps = (moved.plans.empty() || serves(item.slots, moved.now)) &&
                       map_operands(item, moved.now, moved.addresses);
   return moved;
 }
 
 void place(BoundItem& item, const MovedItem& moved) noexcept {
   for (std::size_t i = 0; i < item.slots.size(); ++i) item.slots[i].now = moved.now[i];
-  if (moved.plan) {
-    std::get<GemmPlan>(item.item) = *moved.plan;
-  } else if (auto* const copy = std::get_if<CopyStep>(&item.item)) {
+  if (!moved.plans.empty()) {
+    for (std::size_t i = 0; i < item.parts.size(); ++i) {
+      std::get<GemmPlan>(item.parts[i]) = moved.plans[i];
+    }
+  } else if (auto* const copy = std::get_if<CopyStep>(&item.parts.front())) {
     copy->from.data = moved.now[0];
     copy->to.data = moved.now[1];
   } else {
-    auto& user = std::get<UserStep>(item.item);
+    auto& user = std::get<UserStep>(item.parts.front());
     std::size_t slot = 0;
     for (Tensor& tensor : user.reads) tensor.data = moved.now[slot++];
     for (Tensor& tensor : user.writes) tensor.data = moved.now[slot++];
@@ -143,18 +148,8 @@ void place(BoundItem& item, const MovedItem& moved) noexcept {
 
 Status make_steps_anew(Blueprint& blueprint, std::size_t index, Backend& backend) {
   BoundItem& item = blueprint.items[index];
-  const Workshop& workshop = blueprint.workshop;
-  Result<std::vector<LoweredTask>> tasks =
-      lower_item(item.item, index, backend, workshop.target, workshop.make_copy);
-  AI_RETURN_IF_ERROR(tasks.status());
-  std::vector<Choice> choices;
-  for (std::size_t i = 0; i < tasks->size(); ++i) {
-    Result<Choice> choice = take_again(
-        (*tasks)[i].task, i < item.tasks.size() ? item.tasks[i].candidate : std::string());
-    AI_RETURN_IF_ERROR(choice.status());
-    choices.push_back(std::move(*choice));
-  }
-  item.tasks = chosen_tasks(*tasks, choices);
+  AI_RETURN_IF_ERROR(item.is_run() ? make_run_anew(item, blueprint.workshop, backend)
+                                   : lower_anew(item, blueprint.workshop, backend));
   for (Slot& slot : item.slots) slot.built = slot.now;
   return {};
 }

@@ -86,6 +86,16 @@ std::string problem_key(const GemmPlan& plan) {
   return key;
 }
 
+std::string problem_key(const PlanRun& run) {
+  std::string key = "run of " + std::to_string(run.plans.size()) + " layers ";
+  for (const bool keeps : run.keeps_y) key += keeps ? 'Y' : '-';
+  key += ":";
+  for (std::size_t i = 0; i < run.plans.size(); ++i) {
+    key += (i > 0 ? "; " : " ") + problem_key(run.plans[i]);
+  }
+  return key;
+}
+
 std::string task_key(const std::string& problem, std::size_t task) {
   return problem + " #" + std::to_string(task);
 }

@@ -1,9 +1,11 @@
 #include "capture/rebinding.hpp"
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <utility>
 
+#include "capture/bound_run.hpp"
 #include "capture/moved_item.hpp"
 #include "core/text.hpp"
 
@@ -110,15 +112,22 @@ Result<Moves> resolve(const Blueprint& blueprint, std::span<const Rebinding> mov
   for (const Rebinding& move : moves) AI_RETURN_IF_ERROR(targets.follow(move));
   Moves result;
   result.operands = targets.moved();
-  for (auto next = result.operands.begin(); next != result.operands.end();) {
-    const std::size_t index = blueprint.item_of[next->index];
+  const auto owner = [&](const MovedOperand& moved) { return blueprint.item_of[moved.index]; };
+  std::vector<MovedOperand> by_item = result.operands;
+  std::stable_sort(
+      by_item.begin(), by_item.end(),
+      [&](const MovedOperand& a, const MovedOperand& b) { return owner(a) < owner(b); });
+  for (auto next = by_item.begin(); next != by_item.end();) {
+    const std::size_t index = owner(*next);
     const auto first = next;
-    while (next != result.operands.end() && blueprint.item_of[next->index] == index) ++next;
+    while (next != by_item.end() && owner(*next) == index) ++next;
     Result<MovedItem> moved = move_item(blueprint, index, {first, next});
     if (!moved) return moved.status();
     result.in_place = result.in_place && moved->keeps_steps;
     result.items.push_back(std::move(*moved));
   }
+  result.keeps_runs = runs_may_stand(blueprint, result.items);
+  result.in_place = result.in_place && result.keeps_runs;
   if (result.in_place) look_at_order(blueprint, result);
   return result;
 }
@@ -146,6 +155,11 @@ Result<Blueprint> rebuilt(const Blueprint& blueprint, const Moves& moves, bool i
     anew[moved.index] = !moved.keeps_steps;
   }
   std::unique_ptr<Backend> backend;
+  if (!moves.keeps_runs) {
+    backend = next.workshop.make_backend();
+    // What is not a run keeps its place in `anew`.
+    AI_RETURN_IF_ERROR(part_runs(next, anew, *backend));
+  }
   for (std::size_t i = 0; i < next.items.size(); ++i) {
     if (!anew[i] && !(independent && next.items[i].is_user())) continue;
     if (backend == nullptr) backend = next.workshop.make_backend();

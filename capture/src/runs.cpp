@@ -1,5 +1,6 @@
 #include "capture/runs.hpp"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 #include <variant>
@@ -74,8 +75,8 @@ Touch touch_of(const CopyStep& copy) {
 
 class Finder {
  public:
-  explicit Finder(const Program& program) {
-    for (const Program::Item& item : program.items()) {
+  explicit Finder(std::span<const Program::Item> items) {
+    for (const Program::Item& item : items) {
       touches_.push_back(std::visit([](const auto& each) { return touch_of(each); }, item));
     }
     taken_.assign(touches_.size(), false);
@@ -88,22 +89,41 @@ class Finder {
       Run run{{first}, {}};
       while (const std::optional<std::size_t> next = following(run)) run.items.push_back(*next);
       if (run.items.size() < 2) continue;
-      for (const std::size_t item : run.items) taken_[item] = true;
+      take(run);
       for (std::size_t i = 0; i < run.items.size(); ++i) run.keeps_y.push_back(keeps_y(run, i));
       runs.push_back(std::move(run));
     }
     return runs;
   }
 
+  /// Marks its plans as taken where it may stand.
+  bool stands(const Run& run) {
+    Run front{{run.items.front()}, {}};
+    for (std::size_t i = 1; i < run.items.size(); ++i) {
+      if (!can_follow(front, run.items[i])) return false;
+      front.items.push_back(run.items[i]);
+    }
+    take(run);
+    return true;
+  }
+
  private:
+  void take(const Run& run) {
+    for (const std::size_t item : run.items) taken_[item] = true;
+  }
+
+  [[nodiscard]] bool can_follow(const Run& run, std::size_t item) const noexcept {
+    const Touch& touch = touches_[item];
+    return touch.links && same(touch.a, touches_[run.items.back()].y) && is_apart(run, touch) &&
+           can_move(run, item);
+  }
+
   [[nodiscard]] std::optional<std::size_t> following(const Run& run) const noexcept {
     const MemoryRange& y = touches_[run.items.back()].y;
     for (std::size_t i = run.items.back() + 1; i < touches_.size(); ++i) {
-      const Touch& touch = touches_[i];
-      const bool is_next = !taken_[i] && touch.links && same(touch.a, y);
-      if (is_next && is_apart(run, touch) && can_move(run, i)) return i;
+      if (!taken_[i] && can_follow(run, i)) return i;
       // Who comes later and reads it would move over this item.
-      if (any_overlaps(touch.writes, y)) break;
+      if (any_overlaps(touches_[i].writes, y)) break;
     }
     return {};
   }
@@ -150,8 +170,13 @@ class Finder {
 
 }  // namespace
 
-std::vector<Run> find_runs(const Program& program) {
-  return Finder(program).find();
+std::vector<Run> find_runs(std::span<const Program::Item> items) {
+  return Finder(items).find();
+}
+
+bool may_stand(std::span<const Program::Item> items, std::span<const Run> runs) {
+  Finder finder(items);
+  return std::all_of(runs.begin(), runs.end(), [&](const Run& run) { return finder.stands(run); });
 }
 
 }  // namespace ai::detail

@@ -1,7 +1,6 @@
 #include "capture/selection.hpp"
 
 #include <algorithm>
-#include <cstdio>
 #include <iterator>
 #include <map>
 #include <optional>
@@ -11,35 +10,19 @@
 #include <utility>
 #include <variant>
 
+#include "capture/keeping.hpp"
 #include "capture/order_text.hpp"
 #include "capture/order_tuner.hpp"
 #include "capture/problem_key.hpp"
+#include "capture/run_chooser.hpp"
 #include "capture/swaps.hpp"
 
 namespace ai::detail {
 namespace {
 
-// Of the budget, for timing the program as a whole.
+// Of the budget, for timing the program as a whole, and before that runs of plans as a whole.
 constexpr double kForWhole = 0.2;
-
-/// Tasks of one problem have the same candidates, unless a backend thinks otherwise.
-bool alike(const Task& a, const Task& b) {
-  return std::equal(a.candidates.begin(), a.candidates.end(), b.candidates.begin(),
-                    b.candidates.end(), [](const Candidate& x, const Candidate& y) {
-                      return x.name == y.name && x.applicable() == y.applicable();
-                    });
-}
-
-std::string note_on(const StoredChoice& stored, const std::string& path) {
-  std::string note = "from the tuning file " + path + ": " + std::to_string(stored.timed) + " of " +
-                     std::to_string(stored.applicable) + " candidates timed";
-  if (stored.budget_s > 0) {
-    char budget[48];
-    std::snprintf(budget, sizeof budget, " before its %g s ran out", stored.budget_s);
-    note += budget;
-  }
-  return note;
-}
+constexpr double kForRuns = 0.2;
 
 class Selector {
  public:
@@ -53,30 +36,36 @@ class Selector {
         file_(file),
         tuning_(tuning),
         settings_(settings),
-        now_(settings.now ? settings.now : steady_seconds) {}
+        now_(settings.now ? settings.now : steady_seconds),
+        runs_(api, program, backend, file, tuning, settings) {}
 
   Result<Selection> run() {
     const double begin = now_();
     context_ = context_of(program_);
     share_s_ = settings_.budget_s / static_cast<double>(count_problems());
+    AI_RETURN_IF_ERROR(runs_.begin(share_s_));
     AI_RETURN_IF_ERROR(lower_first());
     begin_ = now_();
     AI_RETURN_IF_ERROR(choose_first());
     keep_first();
     AI_RETURN_IF_ERROR(repeat_all());
+    AI_RETURN_IF_ERROR(runs_.finish([this](const Run& run) { return layers_of(run); },
+                                    begin_ + (1 - kept_for_whole_) * settings_.budget_s));
+    runs_.add_to(report_);
+    TuningCache::Choices measured;
     Selection selection;
     std::vector<bool> repeats;
+    place_runs(selection, measured);
     for (Part& part : parts_) {
       for (const LoweredTask& lowered : part.tasks) count(lowered.task, lowered.stored.has_value());
       repeats.insert(repeats.end(), part.tasks.size(), part.repeats.has_value());
       std::move(part.tasks.begin(), part.tasks.end(), std::back_inserter(selection.tasks));
       std::move(part.choices.begin(), part.choices.end(), std::back_inserter(selection.choices));
     }
-    TuningCache::Choices measured;
     if (measures()) {
       const Picks alone = picks_of(selection);
       look_at_whole(selection, repeats, measured);
-      collect(selection, repeats, alone, measured);
+      keep_in(context_, selection, repeats, alone, share_s_, file_, measured);
       file_.store(measured);
     }
     report_.seconds = now_() - begin;
@@ -120,6 +109,7 @@ class Selector {
     }
     for (std::size_t i = 0; i < program_.items().size(); ++i) {
       Part& part = parts_.emplace_back();
+      if (runs_.is_whole(i)) continue;
       if (const auto* plan = std::get_if<GemmPlan>(&program_.items()[i])) {
         const auto [first, is_new] = first_of.emplace(problem_key(*plan), i);
         if (!is_new) part.repeats = first->second;
@@ -145,7 +135,9 @@ class Selector {
       std::move(part.tasks.begin(), part.tasks.end(), std::back_inserter(tasks));
     }
     TunerSettings settings = settings_;
-    if (tasks.size() > 1) settings.kept_s = kForWhole * settings_.budget_s;
+    if (tasks.size() > 1) kept_for_whole_ = kForWhole;
+    const double kept_for_runs = runs_.open() > 0 ? kForRuns : 0;
+    settings.kept_s = (kept_for_whole_ + kept_for_runs) * settings_.budget_s;
     Result<std::vector<Choice>> choices =
         choose(api_, program_.device_index(), tasks, temporaries_of(program_), settings);
     AI_RETURN_IF_ERROR(choices.status());
@@ -184,34 +176,6 @@ class Selector {
     }
   }
 
-  static std::size_t count_timed(const Choice& choice) {
-    return static_cast<std::size_t>(
-        std::count_if(choice.verdicts.begin(), choice.verdicts.end(),
-                      [](const Verdict& verdict) { return verdict.timed; }));
-  }
-
-  /// What was measured goes into the file: what is best alone, which is `alone`, for any program,
-  /// and what is better in this one for this one.
-  void collect(const Selection& selection, const std::vector<bool>& repeats, const Picks& alone,
-               TuningCache::Choices& measured) {
-    for (std::size_t i = 0; i < selection.tasks.size(); ++i) {
-      if (repeats[i] || count_timed(selection.choices[i]) == 0) continue;
-      const LoweredTask& lowered = selection.tasks[i];
-      Choice choice = selection.choices[i];
-      // At least what the next start of this program will have for it.
-      const double share_s = std::max(choice.share_s, share_s_);
-      const auto stored_here = to_store(lowered.task, choice, share_s);
-      const bool is_swapped =
-          std::exchange(choice.candidate, static_cast<int>(alone[i])) != static_cast<int>(alone[i]);
-      const std::string here = key_in(lowered.problem, context_);
-      // An older entry of this program's would come first at the next start.
-      if (stored_here && (is_swapped || file_.has(here))) measured.emplace(here, *stored_here);
-      if (const auto stored = to_store(lowered.task, choice, share_s)) {
-        measured.emplace(lowered.problem, *stored);
-      }
-    }
-  }
-
   Status repeat_all() {
     const KnownChoices known = [&](const std::string& problem) {
       const auto found = chosen_.find(problem);
@@ -225,7 +189,8 @@ class Selector {
       AI_RETURN_IF_ERROR(tasks.status());
       part.tasks = std::move(*tasks);
       for (std::size_t task = 0; task < part.tasks.size(); ++task) {
-        Result<Choice> choice = repeat(part.tasks[task], parts_[*part.repeats], task);
+        const Part& first = parts_[*part.repeats];
+        Result<Choice> choice = repeated(part.tasks[task], first.tasks, first.choices, task);
         AI_RETURN_IF_ERROR(choice.status());
         part.choices.push_back(std::move(*choice));
       }
@@ -233,21 +198,41 @@ class Selector {
     return {};
   }
 
-  static Result<Choice> repeat(const LoweredTask& lowered, const Part& first, std::size_t task) {
-    std::optional<Choice> choice;
-    if (lowered.stored) {
-      choice = take_stored(lowered);
-    } else if (task < first.tasks.size() && alike(lowered.task, first.tasks[task].task)) {
-      const auto chosen = static_cast<std::size_t>(first.choices[task].candidate);
-      if (prepare(lowered.task.candidates[chosen]).ok()) choice = first.choices[task];
+  /// What was chosen for the plans of a run, one by one.
+  [[nodiscard]] std::vector<std::shared_ptr<Step>> layers_of(const Run& run) const {
+    std::vector<std::shared_ptr<Step>> steps;
+    for (const std::size_t item : run.items) {
+      const auto mine = chosen_steps(parts_[item].tasks, parts_[item].choices);
+      steps.insert(steps.end(), mine.begin(), mine.end());
     }
-    if (!choice) {
-      Result<std::vector<Choice>> another = take_first({&lowered, 1});
-      AI_RETURN_IF_ERROR(another.status());
-      return std::move(another->front());
+    return steps;
+  }
+
+  /// A run that is carried out as a whole takes the place of its first plan. What is known of its
+  /// plans one by one is kept for other programs.
+  void place_runs(Selection& selection, TuningCache::Choices& measured) {
+    for (RunChooser::Decided& decided : runs_.take()) {
+      const auto stored = to_store(decided.lowered.task, decided.choice, decided.choice.share_s);
+      const bool is_new = measures() && !decided.is_repeat && !decided.lowered.stored;
+      if (is_new && stored) measured.emplace(decided.lowered.problem, *stored);
+      if (!decided.is_whole) {
+        if (!decided.is_repeat) {
+          selection.run_notes += explain({&decided.lowered, 1}, {&decided.choice, 1});
+        }
+        continue;
+      }
+      for (const std::size_t item : decided.run.items) {
+        const Part& part = parts_[item];
+        if (measures() && !part.repeats) {
+          keep_alone(part.tasks, part.choices, share_s_, measured);
+        }
+        parts_[item] = {};
+      }
+      Part& part = parts_[decided.run.items.front()];
+      if (decided.is_repeat) part.repeats = decided.run.items.front();
+      part.tasks.push_back(std::move(decided.lowered));
+      part.choices.push_back(std::move(decided.choice));
     }
-    choice->note = "the same problem as " + first.tasks[task].task.name + " above";
-    return std::move(*choice);
   }
 
   static Picks picks_of(const Selection& selection) {
@@ -317,6 +302,8 @@ class Selector {
   std::vector<Part> parts_;
   std::map<std::string, StoredChoice> chosen_;  // by problem
   TuningReport report_;
+  RunChooser runs_;
+  double kept_for_whole_ = 0;  // of the budget
 };
 
 }  // namespace

@@ -35,7 +35,7 @@ class Finder {
 
   std::optional<Swap> find(std::size_t first) {
     const LoweredTask& task = selection_.tasks[first];
-    if (task.fixed || task.stored || repeats_[first]) return std::nullopt;
+    if (task.fixed || task.run || task.stored || repeats_[first]) return std::nullopt;
     const std::optional<std::size_t> other = runner_up(selection_.choices[first]);
     // One that cannot be kept would be another choice at the next start.
     if (!other || task.task.candidates[*other].recipe.empty()) return std::nullopt;

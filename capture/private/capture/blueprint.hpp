@@ -13,6 +13,7 @@
 #include "capture/hazards.hpp"
 #include "capture/lanes.hpp"
 #include "capture/lowering.hpp"
+#include "capture/runs.hpp"
 #include "capture/workspace.hpp"
 
 namespace ai::detail {
@@ -22,16 +23,18 @@ struct Workshop {
   Target target = Target::CUDA;
   BackendMaker make_backend = {};
   CopyMaker make_copy = {};
+  std::string kernel_folder = {};  ///< FuseOptions::kernel_folder
 };
 
 /// A choice that was made for a task, and the steps it stands for.
 struct ChosenTask {
   std::string candidate = {};
+  std::string recipe = {};
   std::string explain = {};
   std::vector<std::shared_ptr<Step>> steps = {};
 };
 
-/// An operand of an item, in the order of operands_of.
+/// An operand of an item, in the order of operands_of each part.
 struct Slot {
   static constexpr std::size_t kTemporary = static_cast<std::size_t>(-1);
   void* built = nullptr;             ///< where the item's steps were built for it
@@ -40,17 +43,24 @@ struct Slot {
   std::size_t operand = kTemporary;  ///< of the blueprint
 };
 
-/// An item of the program, with what was chosen for it. Its steps are built over the addresses of
-/// one time and mapped to those of another; each item has a map of its own, since two items may
-/// use different parts of one buffer.
+/// An item of the program, or a run of plans that are carried out as a whole, with what was chosen
+/// for it. Its steps are built over the addresses of one time and mapped to those of another; each
+/// has a map of its own, since two items may use different parts of one buffer.
 struct BoundItem {
-  Program::Item item;  ///< over the addresses of the next launch
+  std::vector<Program::Item> parts;  ///< over the addresses of the next launch
+  Run run = {};                      ///< where the parts stood in the program
   std::vector<ChosenTask> tasks = {};
   std::vector<Slot> slots = {};
   AddressMap storage = {};    ///< the symbolic storage of its steps over the workspace
   AddressMap addresses = {};  ///< and its operands
 
-  [[nodiscard]] bool is_user() const noexcept { return std::holds_alternative<UserStep>(item); }
+  [[nodiscard]] bool is_run() const noexcept { return parts.size() > 1; }
+  [[nodiscard]] bool is_plan() const noexcept {
+    return std::holds_alternative<GemmPlan>(parts.front());
+  }
+  [[nodiscard]] bool is_user() const noexcept {
+    return std::holds_alternative<UserStep>(parts.front());
+  }
 };
 
 struct BoundStep {
@@ -65,11 +75,12 @@ struct Blueprint {
   int retries = 0;
   std::vector<MemoryRange> temporaries = {};
   std::vector<BoundItem> items = {};
-  std::vector<BoundOperand> operands = {};
-  std::vector<std::size_t> item_of = {};  ///< for each operand
-  std::vector<BoundStep> steps = {};      ///< of all items, in order
+  std::vector<BoundOperand> operands = {};  ///< in the order of the program
+  std::vector<std::size_t> item_of = {};    ///< for each operand
+  std::vector<BoundStep> steps = {};        ///< of all items, in order
   Hazards hazards = {};
   StepOrder order = {};
+  std::string run_notes = {};  ///< lines on the runs that are not carried out as a whole
 };
 
 /// May throw std::bad_alloc and what copying a user step's function throws, as may what copies a
@@ -77,6 +88,8 @@ struct Blueprint {
 [[nodiscard]] Blueprint draw(const Program& program, Workshop workshop,
                              std::span<const LoweredTask> tasks, std::span<const Choice> choices);
 
+/// Lists anew which item each operand belongs to.
+void list_owners(Blueprint& blueprint);
 /// Lists the steps of the items anew, and what must wait for what.
 void list_steps(Blueprint& blueprint);
 /// What each listed step waits for: its hazards and its lane.
@@ -96,8 +109,6 @@ void bind(Blueprint& blueprint, const WorkspacePlan& workspace, void* base);
 
 [[nodiscard]] std::vector<ChosenTask> chosen_tasks(std::span<const LoweredTask> tasks,
                                                    std::span<const Choice> choices);
-/// The slots of an item whose steps are built over the addresses it has now. Without operands.
-[[nodiscard]] std::vector<Slot> slots_of(const Program::Item& item);
 
 [[nodiscard]] std::vector<std::shared_ptr<Step>> steps_of(const Blueprint& blueprint);
 [[nodiscard]] std::string explain(const Blueprint& blueprint);

@@ -58,6 +58,12 @@ struct Choice {
 [[nodiscard]] std::optional<StoredChoice> to_store(const Task& task, const Choice& choice,
                                                    double budget_s);
 
+/// On a choice that was taken from the file at `path`.
+[[nodiscard]] std::string note_on(const StoredChoice& stored, const std::string& path);
+
+/// How many candidates were run on the clock.
+[[nodiscard]] std::size_t count_timed(const Choice& choice) noexcept;
+
 /// How many candidates apply.
 [[nodiscard]] std::size_t applicable(const Task& task) noexcept;
 

@@ -10,6 +10,7 @@
 #include "ai/backend.hpp"
 #include "ai/executable.hpp"
 #include "ai/program.hpp"
+#include "capture/runs.hpp"
 #include "capture/tuning_cache.hpp"
 
 namespace ai::detail {
@@ -21,6 +22,8 @@ struct LoweredTask {
   std::string problem;
   bool fixed = false;    ///< nothing to choose and to explain: a user step or a copy
   std::size_t item = 0;  ///< of the program
+  /// Of a task that is a run of plans as a whole; its first plan is `item`.
+  std::optional<Run> run = {};
   /// What its one applicable candidate was recalled from; nullopt: candidates were searched for.
   std::optional<StoredChoice> stored = {};
   bool is_refused = false;  ///< the backend could not make what was known to be best

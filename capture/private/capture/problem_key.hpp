@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <string>
 
+#include "ai/backend.hpp"
 #include "ai/gemm.hpp"
 #include "ai/program.hpp"
 
@@ -14,8 +15,12 @@ namespace ai::detail {
 /// shape, stride (leading dimension of a matrix) and alignment (alignment_of), then "=A" where it
 /// begins where an earlier one does, and "+=" behind a gradient that is added to. Equal for plans
 /// that pose the same problem, wherever their operands lie, in any process. Printable ASCII. May
-/// throw std::bad_alloc, as may the next.
+/// throw std::bad_alloc, as may what follows.
 [[nodiscard]] std::string problem_key(const GemmPlan& plan);
+
+/// The same of plans that are carried out as a whole: "run of 3 layers YYY: " for a run whose Ys
+/// are all written ("-" for one that is not), then the keys of the plans.
+[[nodiscard]] std::string problem_key(const PlanRun& run);
 
 /// The same of the `task`-th task of such a plan.
 [[nodiscard]] std::string task_key(const std::string& problem, std::size_t task);

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstddef>
-#include <optional>
 #include <span>
 #include <vector>
 
@@ -14,10 +13,10 @@ namespace ai::detail {
 /// What moves do to one item.
 struct MovedItem {
   std::size_t index = 0;
-  std::vector<void*> now = {};        ///< for each slot
-  std::optional<GemmPlan> plan = {};  ///< where the item is one: valid over the new addresses
-  bool keeps_steps = true;            ///< they serve the new addresses as well
-  AddressMap addresses = {};          ///< where it keeps them
+  std::vector<void*> now = {};       ///< for each slot
+  std::vector<GemmPlan> plans = {};  ///< the parts that are plans: valid over the new addresses
+  bool keeps_steps = true;           ///< they serve the new addresses as well
+  AddressMap addresses = {};         ///< where it keeps them
 };
 
 struct MovedOperand {
@@ -31,6 +30,7 @@ struct Moves {
   std::vector<MovedItem> items = {};        ///< those with an operand that moves
   std::vector<Footprint> footprints = {};   ///< of their steps, where all items keep them
   bool in_place = true;                     ///< the same steps, waiting for each other as before
+  bool keeps_runs = true;                   ///< plans that are carried out as a whole may still be
 };
 
 /// Errors: Invalid names a move that no operand follows, that two moves are for, that leads to

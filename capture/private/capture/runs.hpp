@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
 #include <vector>
 
 #include "ai/program.hpp"
@@ -16,8 +17,8 @@ struct Run {
   std::vector<bool> keeps_y = {};
 };
 
-/// The runs of `program`, in the order of their first plans. No plan is in two of them, and none
-/// could be longer at its end. May throw std::bad_alloc.
+/// The runs of a program's `items`, in the order of their first plans. No plan is in two of them,
+/// and none could be longer at its end. May throw std::bad_alloc.
 ///
 /// Each run begins at the first plan that is in none yet and takes in, again and again, the next
 /// plan that can follow. It follows where
@@ -34,6 +35,10 @@ struct Run {
 ///   not in part, that they read (the first A, B, bias, C) or write (Y, Z). C may be its own Y.
 /// Backward plans, empty ones (M, N or K is 0) and those that do not read A (alpha is 0) are in no
 /// run. Whether a kernel can do what the plans of a run ask for is not looked at.
-[[nodiscard]] std::vector<Run> find_runs(const Program& program);
+[[nodiscard]] std::vector<Run> find_runs(std::span<const Program::Item> items);
+
+/// Whether `runs`, found in `items` when some of their operands lay elsewhere, may stand as they
+/// are, all of them together. In the order of their first plans. May throw std::bad_alloc.
+[[nodiscard]] bool may_stand(std::span<const Program::Item> items, std::span<const Run> runs);
 
 }  // namespace ai::detail

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "ai/program.hpp"
@@ -18,13 +19,15 @@ struct Selection {
   std::vector<LoweredTask> tasks = {};
   std::vector<Choice> choices = {};
   StepOrder order = {};
+  std::string run_notes = {};  ///< for explain(): on runs that are not carried out as a whole
   TuningReport report = {};
 };
 
 /// From a program to prepared steps. What `file` knows is taken, unless `tuning` says otherwise,
 /// what it does not is measured (see choose) and stored. An item that poses the problem of an
-/// earlier one gets its candidates, without another search. Then the order of all steps is taken
-/// from the file or measured, in what is left of the budget. As choose in everything else.
+/// earlier one gets its candidates, without another search. Runs of plans are carried out as a
+/// whole where that is known or measured to be quicker. Then the order of all steps is taken from
+/// the file or measured, in what is left of the budget. As choose in everything else.
 [[nodiscard]] Result<Selection> select(const cuda::Api& api, const Program& program,
                                        Backend& backend, const CopyMaker& make_copy,
                                        Recollection& file, Tuning tuning,

@@ -247,7 +247,7 @@ TEST_CASE("random programs mean the same with each run at the place of its first
     CAPTURE(seed);
     const RandomProgram made(seed);
     const Program& program = made.program;
-    const std::vector<Run> runs = find_runs(program);
+    const std::vector<Run> runs = find_runs(program.items());
     std::map<std::size_t, const Run*> begins;
     std::set<std::size_t> in_runs;
     for (const Run& run : runs) {

@@ -67,7 +67,7 @@ struct Net {
   }
   [[nodiscard]] std::vector<Items> runs() const {
     std::vector<Items> all;
-    for (const detail::Run& run : detail::find_runs(program)) {
+    for (const detail::Run& run : detail::find_runs(program.items())) {
       CHECK(run.keeps_y.size() == run.items.size());
       all.push_back(run.items);
     }
@@ -75,7 +75,7 @@ struct Net {
   }
   [[nodiscard]] std::vector<Keeps> keeps() const {
     std::vector<Keeps> all;
-    for (const detail::Run& run : detail::find_runs(program)) all.push_back(run.keeps_y);
+    for (const detail::Run& run : detail::find_runs(program.items())) all.push_back(run.keeps_y);
     return all;
   }
 };

@@ -1,0 +1,241 @@
+#include <doctest/doctest.h>
+
+#include "fused_program.hpp"
+
+using ai::test::FusedProgram;
+using ai::test::has;
+using ai::test::names;
+using Names = std::vector<std::string>;
+
+namespace {
+
+/// Three layers through two temporaries.
+struct Chain : FusedProgram {
+  Chain() {
+    add(4, true);
+    add(5, true);
+    add(2);
+  }
+  void check_result(ai::Executable& executable) {
+    REQUIRE(executable.launch(nullptr).ok());
+    CHECK(values(layers.back().call.Y) == expected(calls()));
+  }
+};
+
+}  // namespace
+
+TEST_CASE("layers that follow each other become one node where that is quicker") {
+  Chain chain;
+  ai::Executable executable = chain.capture();
+  CHECK(names(executable) == Names{"chain/1"});
+  CHECK(executable.workspace_bytes() == 0);  // no temporary is left
+  chain.check_result(executable);
+  const std::string text = executable.explain();
+  INFO(text);
+  CHECK(has(text, "chain of 3"));
+  CHECK(has(text, "* chain/1  2.10 us"));
+  CHECK(has(text, "layers   12.10 us"));
+  CHECK(executable.tuning().kernels_compiled == 2);
+  CHECK(executable.tuning().compile_s == 0.5);
+  CHECK(chain.backend.most == std::vector<std::size_t>{8});
+  CHECK(chain.backend.folders == Names{chain.folder / "kernels"});
+  CHECK(chain.warnings.empty());
+}
+
+TEST_CASE("and plan by plan where that is not, or wrong") {
+  Chain chain;
+  std::string why = "12.60 us";
+  SUBCASE("slower") {
+    chain.backend.fused = {{"chain/0", 12.5}};
+  }
+  SUBCASE("wrong") {
+    chain.backend.fused = {{"chain/0", 1, ai::test::Flaw::WrongValue}};
+    why = "its results are wrong";
+  }
+  SUBCASE("not to be loaded") {
+    chain.backend.fused = {{"chain/0", 1, ai::test::Flaw::FailsToPrepare}};
+    why = "no module";
+  }
+  SUBCASE("without a way") {
+    chain.backend.reason = "there is no compiler";
+    why = "does not apply: there is no compiler";
+  }
+  ai::Executable executable = chain.capture();
+  CHECK(names(executable) == Names{"plain", "plain", "plain"});
+  chain.check_result(executable);
+  const std::string text = executable.explain();
+  INFO(text);
+  CHECK(has(text, "chain of 3"));
+  CHECK(has(text, "* layers"));
+  CHECK(has(text, why));
+}
+
+TEST_CASE("a Y in user memory is written, and compared") {
+  Chain chain;
+  chain.layers.clear();
+  chain.program = {};
+  chain.add(4);
+  chain.add(5, true);
+  chain.add(2);
+  ai::Executable executable = chain.capture();
+  CHECK(names(executable) == Names{"chain/1"});
+  chain.check_result(executable);
+  CHECK(FusedProgram::values(chain.layers[0].call.Y) ==
+        FusedProgram::expected({chain.layers[0].call}));
+}
+
+TEST_CASE("without measuring the first way is taken, and one is enough") {
+  Chain chain;
+  chain.options.tuning = ai::Tuning::Off;
+  SUBCASE("") {
+    ai::Executable executable = chain.capture();
+    CHECK(names(executable) == Names{"chain/0"});
+    CHECK(chain.backend.most == std::vector<std::size_t>{1});
+    CHECK(chain.backend.lowered == 0);
+    chain.check_result(executable);
+    CHECK_FALSE(tuning::exists(*chain.options.tuning_cache));
+  }
+  SUBCASE("plan by plan where there is none") {
+    chain.backend.reason = "there is no compiler";
+    ai::Executable executable = chain.capture();
+    CHECK(names(executable) == Names{"plain", "plain", "plain"});
+    CHECK(has(executable.explain(), "does not apply: there is no compiler"));
+    chain.check_result(executable);
+  }
+  SUBCASE("or where it cannot be loaded") {
+    chain.backend.fused = {{"chain/0", 1, ai::test::Flaw::FailsToPrepare}};
+    ai::Executable executable = chain.capture();
+    CHECK(names(executable) == Names{"plain", "plain", "plain"});
+    chain.check_result(executable);
+  }
+}
+
+TEST_CASE("a second start lowers no plan and times nothing") {
+  Chain chain;
+  (void)chain.capture();
+  const int lowered = chain.backend.lowered;
+  ai::Executable executable = chain.capture();
+  CHECK(names(executable) == Names{"chain/1"});
+  CHECK(chain.backend.lowered == lowered);
+  CHECK(executable.tuning().candidates_timed == 0);
+  CHECK(executable.tuning().recalled == 1);
+  CHECK(executable.tuning().kernels_compiled == 0);
+  CHECK(executable.tuning().orders_timed == 0);
+  const std::string text = executable.explain();
+  INFO(text);
+  CHECK(has(text, "from the tuning file"));
+  CHECK(has(text, "chain/0"));  // the runner-up
+  chain.check_result(executable);
+  CHECK(chain.warnings.empty());
+}
+
+TEST_CASE("nor does it ask for what was slower") {
+  Chain chain;
+  chain.backend.fused = {{"chain/0", 40}};
+  (void)chain.capture();
+  chain.backend.asked.clear();
+  ai::Executable executable = chain.capture();
+  CHECK(names(executable) == Names{"plain", "plain", "plain"});
+  CHECK(chain.backend.asked.empty());
+  CHECK(executable.tuning().candidates_timed == 0);
+  CHECK(has(executable.explain(), "* layers"));
+  CHECK(has(executable.explain(), "from the tuning file"));
+  chain.check_result(executable);
+}
+
+TEST_CASE("Remeasure asks again") {
+  Chain chain;
+  chain.backend.fused = {{"chain/0", 40}};
+  (void)chain.capture();
+  chain.backend.fused = {{"chain/0", 1}};
+  chain.options.tuning = ai::Tuning::Remeasure;
+  CHECK(names(chain.capture()) == Names{"chain/0"});
+  chain.options.tuning = ai::Tuning::Measure;
+  CHECK(names(chain.capture()) == Names{"chain/0"});
+}
+
+TEST_CASE("a way that cannot be had again is told and measured anew") {
+  Chain chain;
+  (void)chain.capture();
+  SUBCASE("made") {
+    chain.backend.forgotten = "chain/1";
+  }
+  SUBCASE("loaded") {
+    chain.backend.without_module = "chain/1";
+  }
+  if (chain.backend.forgotten.empty()) {
+    ai::Executable executable = chain.capture();
+    CHECK(names(executable) == Names{"chain/1"});  // made by a search it can be loaded
+    chain.check_result(executable);
+  } else {
+    chain.backend.fused = {{"chain/0", 3}};
+    ai::Executable executable = chain.capture();
+    CHECK(names(executable) == Names{"chain/0"});
+    chain.check_result(executable);
+  }
+  REQUIRE(chain.warnings.size() == 1);
+  CHECK(has(chain.warnings[0], "3 layers of a run at once"));
+}
+
+TEST_CASE("a run that repeats another's problem gets its kernel, unmeasured") {
+  Chain chain;
+  chain.add(4, true, true);
+  chain.add(5, true);
+  chain.add(2);
+  ai::Executable executable = chain.capture();
+  CHECK(names(executable) == Names{"chain/1", "chain/1"});
+  CHECK(chain.backend.asked == std::vector<std::size_t>{1, 1});
+  CHECK(executable.tuning().measured == 1);
+  REQUIRE(executable.launch(nullptr).ok());
+  const auto calls = chain.calls();
+  for (const std::size_t first : {0U, 3U}) {
+    const std::vector<ai::GemmForward> mine(calls.begin() + first, calls.begin() + first + 3);
+    CHECK(FusedProgram::values(mine.back().Y) == FusedProgram::expected(mine));
+  }
+  CHECK(has(executable.explain(), "the same problem as chain of 3 above"));
+  chain.backend.asked.clear();
+  const int lowered = chain.backend.lowered;
+  CHECK(names(chain.capture()) == Names{"chain/1", "chain/1"});
+  CHECK(chain.backend.asked == std::vector<std::size_t>{1, 1});
+  CHECK(chain.backend.lowered == lowered);
+}
+
+TEST_CASE("two runs of different problems are asked for at once") {
+  Chain chain;
+  chain.add(6, true, true);
+  chain.add(3);
+  ai::Executable executable = chain.capture();
+  CHECK(names(executable) == Names{"chain/1", "chain/1"});
+  CHECK(chain.backend.asked == std::vector<std::size_t>{2});
+  REQUIRE(executable.launch(nullptr).ok());
+  CHECK(FusedProgram::values(chain.layers[2].call.Y) ==
+        FusedProgram::expected({chain.layers[0].call, chain.layers[1].call, chain.layers[2].call}));
+  CHECK(FusedProgram::values(chain.layers[4].call.Y) ==
+        FusedProgram::expected({chain.layers[3].call, chain.layers[4].call}));
+}
+
+TEST_CASE("a user step that comes between keeps its place, and a single layer its own steps") {
+  FusedProgram chain;
+  chain.add(4);
+  ai::UserStep look;
+  look.name = "look";
+  look.reads = {chain.layers[0].call.Y};
+  std::vector<float> seen;
+  look.cuda = [&](const ai::StepContext& context) -> ai::Status {
+    const auto* const data = static_cast<const float*>(context.reads[0].data);
+    (void)chain.fake.work(context.stream, cudaGraphNodeTypeKernel, 1,
+                          [&seen, data] { seen.assign(data, data + 8); });
+    return {};
+  };
+  REQUIRE(chain.program.add(std::move(look)).ok());
+  chain.add(2);
+  chain.add(7, false, true);
+  ai::Executable executable = chain.capture();
+  CHECK(executable.nodes().size() == 3);
+  REQUIRE(executable.launch(nullptr).ok());
+  CHECK(seen == FusedProgram::expected({chain.layers[0].call}));
+  CHECK(FusedProgram::values(chain.layers[1].call.Y) ==
+        FusedProgram::expected({chain.layers[0].call, chain.layers[1].call}));
+  CHECK(FusedProgram::values(chain.layers[2].call.Y) ==
+        FusedProgram::expected({chain.layers[2].call}));
+}
