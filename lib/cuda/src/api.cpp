@@ -68,6 +68,11 @@ const Api& runtime_api() noexcept {
 
       .launch_kernel_ex = &::cudaLaunchKernelExC,
       .func_get_attributes = &::cudaFuncGetAttributes,
+      .func_set_attribute = &::cudaFuncSetAttribute,
+      .occupancy_max_active_clusters = &::cudaOccupancyMaxActiveClusters,
+      .library_load_data = &::cudaLibraryLoadData,
+      .library_unload = &::cudaLibraryUnload,
+      .library_get_kernel = &::cudaLibraryGetKernel,
   };
   return kApi;
 }

@@ -26,4 +26,12 @@ Result<OwnedGraph> make_graph(const Api& api) noexcept {
   return OwnedGraph(api, graph);
 }
 
+Result<OwnedLibrary> load_library(const Api& api, const void* image) noexcept {
+  const CaptureModeGuard relaxed(api);
+  cudaLibrary_t library = nullptr;
+  AI_CUDA_RETURN_IF_ERROR(api, library_load_data, &library, image, nullptr, nullptr, 0, nullptr,
+                          nullptr, 0);
+  return OwnedLibrary(api, library);
+}
+
 }  // namespace ai::cuda

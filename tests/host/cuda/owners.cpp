@@ -63,6 +63,17 @@ TEST_CASE("a release that fails is not repeated and leaves no error behind (A7)"
   CHECK(test::recording().last_error == cudaSuccess);
 }
 
+TEST_CASE("a library is unloaded when its owner goes") {
+  const Api api = test::recording_api();
+  const char image[] = "code";
+  { CHECK(load_library(api, image).ok()); }
+  CHECK(test::recording().image == image);
+  CHECK(test::recording().count("library_unload") == 1);
+  CHECK(test::recording().live.empty());
+  test::recording().fail["library_load_data"] = cudaErrorInvalidKernelImage;
+  CHECK(load_library(api, image).status().message().find("cudaLibraryLoadData") == 0);
+}
+
 TEST_CASE("a handle that cannot be made is a status that names the call") {
   const Api api = test::recording_api();
   for (const char* call : {"stream_create_with_flags", "event_create_with_flags", "graph_create"}) {

@@ -30,6 +30,8 @@ struct Recording {
   unsigned stream_flags = 0;
   unsigned event_flags = 0;
   cudaMemPoolProps pool_props = {};
+  const void* image = nullptr;  ///< that was loaded last
+  cudaStreamCaptureMode unload_mode = cudaStreamCaptureModeGlobal;
 
   [[nodiscard]] int count(const std::string& call) const {
     return static_cast<int>(std::count(calls.begin(), calls.end(), call));
@@ -157,6 +159,19 @@ inline Api recording_api() {
     const cudaError_t code = note("thread_exchange_stream_capture_mode");
     if (code == cudaSuccess) std::swap(*mode, recording().mode);
     return code;
+  };
+  api.library_load_data = [](cudaLibrary_t* library, const void* image, cudaJitOption*, void**,
+                             unsigned, cudaLibraryOption*, void**, unsigned) {
+    recording().image = image;
+    return make("library_load_data", library);
+  };
+  api.library_unload = [](cudaLibrary_t library) {
+    recording().unload_mode = recording().mode;
+    return release("library_unload", library);
+  };
+  api.library_get_kernel = [](cudaKernel_t* kernel, cudaLibrary_t library, const char*) {
+    *kernel = reinterpret_cast<cudaKernel_t>(library);
+    return note("library_get_kernel");
   };
   return api;
 }

@@ -82,6 +82,12 @@ struct Api {
   // kernels
   decltype(&::cudaLaunchKernelExC) launch_kernel_ex;
   cudaError_t (*func_get_attributes)(cudaFuncAttributes*, const void*);
+  cudaError_t (*func_set_attribute)(const void*, cudaFuncAttribute,
+                                    int) = {};  // likewise, to the end
+  cudaError_t (*occupancy_max_active_clusters)(int*, const void*, const cudaLaunchConfig_t*) = {};
+  decltype(&::cudaLibraryLoadData) library_load_data = {};
+  decltype(&::cudaLibraryUnload) library_unload = {};
+  decltype(&::cudaLibraryGetKernel) library_get_kernel = {};
 };
 
 /// The functions of the CUDA runtime this library is linked with. Needs no driver to exist: without

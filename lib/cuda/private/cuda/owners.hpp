@@ -47,11 +47,15 @@ using OwnedStream = Owner<cudaStream_t, &Api::stream_destroy>;
 using OwnedEvent = Owner<cudaEvent_t, &Api::event_destroy>;
 using OwnedGraph = Owner<cudaGraph_t, &Api::graph_destroy>;
 using OwnedGraphExec = Owner<cudaGraphExec_t, &Api::graph_exec_destroy>;
+/// Nothing that its kernels are part of may still run when it goes.
+using OwnedLibrary = Owner<cudaLibrary_t, &Api::library_unload>;
 
 /// Non-blocking: it has no implicit order with the legacy stream.
 [[nodiscard]] Result<OwnedStream> make_stream(const Api& api) noexcept;
 [[nodiscard]] Result<OwnedEvent> make_event(const Api& api, bool timing) noexcept;
 [[nodiscard]] Result<OwnedGraph> make_graph(const Api& api) noexcept;
+/// Machine code for every device that it fits; `image` may go afterwards.
+[[nodiscard]] Result<OwnedLibrary> load_library(const Api& api, const void* image) noexcept;
 
 /// Device memory of one owner, from a pool of the library's own on the current device. Freed in the
 /// order of a private stream: freeing never waits for other work on the device (cudaFree would),
