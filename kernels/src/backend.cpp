@@ -5,6 +5,7 @@
 
 #include "ai/kernels/backend_factory.hpp"
 #include "cuda/guards.hpp"
+#include "fuse.hpp"
 #include "kernels/lower.hpp"
 
 namespace ai::kernels {
@@ -12,12 +13,13 @@ namespace {
 
 /// The revision of our own candidates. To be raised when one of them gets another name or another
 /// meaning, or when there are others to choose from: what won among the old ones is measured anew.
-constexpr int kCandidates = 1;
+constexpr int kCandidates = 2;
 
 class CudaBackend final : public Backend {
  public:
-  CudaBackend(const cuda::Api& api, Machine::LtLoader load_lt, int device) noexcept
-      : machine_(api, load_lt, device) {}
+  CudaBackend(const cuda::Api& api, Machine::LtLoader load_lt, int device,
+              cuda::NvrtcLoader load_nvrtc) noexcept
+      : machine_(api, load_lt, device), load_nvrtc_(load_nvrtc) {}
 
   Result<std::vector<Task>> lower_run(std::span<const GemmPlan> run,
                                       const Recall& recall) override {
@@ -25,6 +27,15 @@ class CudaBackend final : public Backend {
       return lower_all(run, recall);
     } catch (const std::bad_alloc&) {
       return Status(StatusCode::OutOfMemory, "host memory ran out while a plan was lowered");
+    }
+  }
+
+  Result<std::vector<Task>> fuse_runs(std::span<const PlanRun> runs, const FuseOptions& options,
+                                      const Recall& recall) override {
+    try {
+      return fuse_all(runs, options, recall);
+    } catch (const std::bad_alloc&) {
+      return Status(StatusCode::OutOfMemory, "host memory ran out while plans were fused");
     }
   }
 
@@ -67,6 +78,17 @@ class CudaBackend final : public Backend {
     return tasks;
   }
 
+  Result<std::vector<Task>> fuse_all(std::span<const PlanRun> runs, const FuseOptions& options,
+                                     const Recall& recall) {
+    const cuda::CaptureModeGuard relaxed(machine_.api());
+    const cuda::DeviceGuard current(machine_.api(), machine_.device());
+    AI_RETURN_IF_ERROR(current.status());
+    for (const PlanRun& run : runs) {
+      for (const GemmPlan& plan : run.plans) AI_RETURN_IF_ERROR(check(plan));
+    }
+    return fuse_chains(machine_, load_nvrtc_, runs, options, recall);
+  }
+
   [[nodiscard]] Status check(const GemmPlan& plan) const {
     if (plan.device() == Device::CUDA && plan.device_index() == machine_.device()) return {};
     return {StatusCode::DeviceMismatch, "the plan is for " + std::string(to_string(plan.device())) +
@@ -75,12 +97,14 @@ class CudaBackend final : public Backend {
   }
 
   Machine machine_;
+  cuda::NvrtcLoader load_nvrtc_;
 };
 
 }  // namespace
 
-std::unique_ptr<Backend> make_backend(const cuda::Api& api, Machine::LtLoader load_lt, int device) {
-  return std::make_unique<CudaBackend>(api, load_lt, device);
+std::unique_ptr<Backend> make_backend(const cuda::Api& api, Machine::LtLoader load_lt, int device,
+                                      cuda::NvrtcLoader load_nvrtc) {
+  return std::make_unique<CudaBackend>(api, load_lt, device, load_nvrtc);
 }
 
 std::unique_ptr<Backend> make_cuda_backend(int device) {

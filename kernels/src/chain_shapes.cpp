@@ -86,6 +86,12 @@ double estimate_us(const Network& network, const Shape& shape, const Machine& ma
   return (kBegin + waves * wave) / machine.clock_hz * 1e6;
 }
 
+bool fits(const Network& network, const Shape& shape, const Machine& machine) {
+  Limits limits = machine.limits;
+  limits.registers = std::min({limits.registers, 255, kRegisters / shape.threads});
+  return reason_against(network, shape, limits).empty();
+}
+
 std::vector<Shape> shapes_for(const Network& network, const Machine& machine, std::size_t count) {
   struct Estimated {
     Shape shape;
@@ -100,9 +106,7 @@ std::vector<Shape> shapes_for(const Network& network, const Machine& machine, st
           for (const bool staged : {false, true}) {
             if (staged && slab == 1) continue;
             const Shape shape{slab, cluster, threads, columns, staged};
-            Limits limits = machine.limits;
-            limits.registers = std::min({limits.registers, 255, 65536 / shape.threads});
-            if (!reason_against(network, shape, limits).empty()) continue;
+            if (!fits(network, shape, machine)) continue;
             all.push_back({shape, estimate_us(network, shape, machine)});
           }
         }

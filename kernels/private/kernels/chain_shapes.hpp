@@ -19,6 +19,9 @@ struct Machine {
 [[nodiscard]] std::vector<Shape> shapes_for(const Network& network, const Machine& machine,
                                             std::size_t count);
 
+/// Whether reason_against() has none on this machine, whose registers a block's threads share.
+[[nodiscard]] bool fits(const Network& network, const Shape& shape, const Machine& machine);
+
 /// Microseconds that the estimate gives: for the order of shapes, not for promises.
 [[nodiscard]] double estimate_us(const Network& network, const Shape& shape,
                                  const Machine& machine);

@@ -11,13 +11,15 @@
 namespace ai::kernels {
 
 /// Blocks along x (up to 2^31 - 1) and y (up to kMostBlocksY: what may have more rows goes along
-/// x), threads per block along each, and dynamic shared memory.
+/// x), threads per block along each, dynamic shared memory, and how many blocks along x make a
+/// cluster (1: none do).
 struct LaunchShape {
   std::int64_t blocks = 1;
   int threads = 256;
   std::size_t shared_bytes = 0;
   std::int64_t blocks_y = 1;
   int threads_y = 1;
+  int cluster = 1;
 };
 inline constexpr std::int64_t kMostBlocksY = 65535;
 
@@ -43,6 +45,12 @@ template <typename... Parameters>
 [[nodiscard]] Status load(const cuda::Api& api, void (*kernel)(Parameters...)) noexcept {
   return load(api, reinterpret_cast<const void*>(kernel));
 }
+
+/// Prepares `kernel` on the current device, and loads it, for launches of this shape: its shared
+/// memory may be more than is common, and its clusters larger. Unsupported where the device has no
+/// room for a cluster at all.
+[[nodiscard]] Status prepare_launch(const cuda::Api& api, const void* kernel,
+                                    const LaunchShape& shape) noexcept;
 
 /// ceil(work / per_block), at least 1 where there is work, at most `limit` (the kernel strides over
 /// the rest).

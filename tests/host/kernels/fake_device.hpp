@@ -12,6 +12,7 @@
 #include "bias_grad.hpp"
 #include "cuda/api.hpp"
 #include "epilogue_small.hpp"
+#include "fake_chain.hpp"
 #include "fake_fused.hpp"
 #include "fake_lt.hpp"
 #include "kernels/backend.hpp"
@@ -146,6 +147,7 @@ inline void run_bias_grad(const ai::kernels::BiasGradArgs& args) {
 inline cudaError_t launch(const cudaLaunchConfig_t* config, const void* kernel, void** arguments) {
   if (state().launch_error != cudaSuccess) return state().launch_error;
   state().calls.emplace_back("kernel");
+  if (fake_chain::run_if_chain(*config, kernel, arguments)) return cudaSuccess;
   Launch launch;
   launch.kernel = kernel;
   launch.blocks = config->gridDim.x;
@@ -192,7 +194,7 @@ inline const ai::cuda::Api& api() {
       switch (attribute) {
         case cudaDevAttrMultiProcessorCount: *value = state().sm_count; break;
         case cudaDevAttrMaxThreadsPerMultiProcessor: *value = state().sm_threads; break;
-        default: return cudaErrorInvalidValue;
+        default: return fake_chain::attribute(value, attribute);
       }
       return cudaSuccess;
     };
@@ -201,6 +203,7 @@ inline const ai::cuda::Api& api() {
       return cudaSuccess;
     };
     api.launch_kernel_ex = &launch;
+    fake_chain::fill(api);
     api.func_get_attributes = [](cudaFuncAttributes*, const void*) {
       state().calls.emplace_back("load");
       return cudaSuccess;

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "kernels/chain_layout.hpp"
+
+namespace ai::kernels::chain {
+
+/// "chain/2x8x256x1": slab, cluster, threads and columns; "/staged" follows where it is. May throw
+/// std::bad_alloc, as may all below.
+[[nodiscard]] std::string name_of(const Shape& shape);
+
+/// "chain 2 8 256 1 0": slab, cluster, threads, columns, staged.
+[[nodiscard]] std::string recipe_of(const Shape& shape);
+
+/// The shape that recipe_of made it of; nullopt for any other text, and for a shape that the kernel
+/// cannot have whatever the network.
+[[nodiscard]] std::optional<Shape> parse_recipe(std::string_view recipe);
+
+}  // namespace ai::kernels::chain

@@ -1,0 +1,261 @@
+#include "fuse.hpp"
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "chain_device.hpp"
+#include "chain_recipe.hpp"
+#include "chain_step.hpp"
+#include "chain_worth.hpp"
+#include "core/text.hpp"
+#include "cuda/kernel_image.hpp"
+#include "kernels/lower.hpp"
+#include "kernels/task_recall.hpp"
+#include "kernels/variants.hpp"
+
+namespace ai::kernels {
+namespace {
+
+using chain::Network;
+using chain::Shape;
+using chain::TargetDevice;
+
+constexpr const char* kFamily = "chain";
+
+/// A run on its way to a task.
+struct Fusing {
+  std::span<const GemmPlan> plans = {};
+  Network network = {};
+  std::vector<Shape> shapes = {};                 ///< to be had
+  std::vector<cuda::RequestedImage> images = {};  ///< of these
+  std::string reason = {};                        ///< why there are none
+  bool recalled = false;
+  Task task = {};
+};
+
+/// "forward Y[1,5] in 4 layers".
+std::string name_of(std::span<const GemmPlan> plans) {
+  return text("forward Y", shape_text(forward_problem(plans.back()).product.d), " in ",
+              static_cast<std::int64_t>(plans.size()), plans.size() == 1 ? " layer" : " layers");
+}
+
+/// "16-64-32-32-5"; of many layers, those at either end.
+std::string widths_of(const Network& network) {
+  constexpr std::size_t kEnd = 6;
+  const std::size_t depth = network.layers.size();
+  std::string widths = std::to_string(network.layers.front().k);
+  for (std::size_t l = 0; l < depth; ++l) {
+    if (depth > 2 * kEnd && l == kEnd) {
+      widths += "-...";
+      l = depth - kEnd;
+    }
+    widths += "-" + std::to_string(network.layers[l].n);
+  }
+  return widths;
+}
+
+std::string no_shape_fits(const Network& network) {
+  std::int64_t weights = 0;
+  for (const chain::Layer& layer : network.layers) weights += std::int64_t{layer.k} * layer.n;
+  return text("no shape of it fits: ", weights, " weights do not go into the registers, or ",
+              network.input.rows, " rows not into the shared memory");
+}
+
+std::string not_worth_it(const Network& network, const Shape& best, const TargetDevice& device) {
+  const auto tenths = [](double us) { return static_cast<float>(std::round(10 * us) / 10); };
+  return text("it would take about ", tenths(estimate_us(network, best, device.machine)),
+              " us, a step for each layer about ",
+              tenths(plan_by_plan_us(network, device.machine)));
+}
+
+void search(Fusing& run, const TargetDevice& device, const FuseOptions& options) {
+  const std::vector<Shape> all = shapes_for(run.network, device.machine, options.most);
+  run.shapes = worthwhile(run.network, all, device.machine, options.most > 1);
+  if (options.most == 0) {
+    run.reason = "no candidate was asked for";
+  } else if (all.empty()) {
+    run.reason = no_shape_fits(run.network);
+  } else if (run.shapes.empty()) {
+    run.reason = not_worth_it(run.network, all.front(), device);
+  }
+}
+
+/// The shape that was found best earlier; none where it is of no use.
+std::optional<Shape> recalled_shape(const Network& network, const TargetDevice& device,
+                                    const TaskRecall& recall) {
+  const RecalledCandidate* const known = recall();
+  if (known == nullptr) return std::nullopt;
+  const std::optional<Shape> shape = chain::parse_recipe(known->recipe);
+  if (!shape || known->name != chain::name_of(*shape)) return std::nullopt;
+  if (!fits(network, *shape, device.machine)) return std::nullopt;
+  return shape;
+}
+
+Result<Fusing> begin(const PlanRun& run, const TargetDevice& device, const FuseOptions& options,
+                     const TaskRecall& recall) {
+  if (run.plans.empty() || run.keeps_y.size() != run.plans.size()) {
+    return Status(StatusCode::Invalid,
+                  text("a run of ", static_cast<std::int64_t>(run.plans.size()), " plans says of ",
+                       static_cast<std::int64_t>(run.keeps_y.size()),
+                       " Ys whether they are kept, expected one or more plans and each Y"));
+  }
+  Fusing fusing{.plans = run.plans};
+  fusing.reason = device.reason_against();
+  Result<Network> network = chain::network_of(run.plans, run.keeps_y);
+  if (!network) {
+    fusing.reason = network.status().message();
+    fusing.task.name = name_of(run.plans);
+    return fusing;
+  }
+  fusing.network = std::move(network).value();
+  fusing.task.name = name_of(run.plans) + ", " + widths_of(fusing.network);
+  if (run.plans.size() > chain::kMostLayers) {
+    fusing.reason = text("it has ", static_cast<std::int64_t>(run.plans.size()),
+                         " layers, more than ", static_cast<std::int64_t>(chain::kMostLayers));
+  }
+  if (!fusing.reason.empty()) return fusing;
+  if (const auto shape = recalled_shape(fusing.network, device, recall)) {
+    fusing.shapes = {*shape};
+    fusing.recalled = true;
+  } else {
+    search(fusing, device, options);
+  }
+  return fusing;
+}
+
+// Equal networks have equal requests, and one cubin: nothing in them may tell runs apart.
+cuda::CompileRequest request_for(const Network& network, const Shape& shape,
+                                 const TargetDevice& device) {
+  cuda::CompileRequest request;
+  request.source = chain::source_of(network, shape);
+  request.name = "chain.cu";
+  for (const chain::Header& header : chain::headers()) {
+    request.headers.push_back({header.name, header.text});
+  }
+  request.options.assign(chain::options().begin(), chain::options().end());
+  request.compute_capability = device.compute_capability;
+  request.arch_specific = device.arch_specific;
+  return request;
+}
+
+/// Finds the images of all shapes of all of `runs`.
+class Compiler {
+ public:
+  Compiler(const cuda::Api& api, cuda::NvrtcLoader load_nvrtc, const TargetDevice& device,
+           const std::string& folder)
+      : api_(api), load_nvrtc_(load_nvrtc), device_(device), store_(folder) {}
+
+  Status operator()(std::span<Fusing* const> runs) const {
+    std::vector<cuda::CompileRequest> requests;
+    for (const Fusing* run : runs) {
+      for (const Shape& shape : run->shapes) {
+        requests.push_back(request_for(run->network, shape, device_));
+      }
+    }
+    Result<std::vector<cuda::RequestedImage>> images =
+        cuda::kernel_images(api_, load_nvrtc_, store_, requests);
+    AI_RETURN_IF_ERROR(images.status());
+    auto next = images->begin();
+    for (Fusing* run : runs) {
+      run->images.clear();
+      for (std::size_t i = 0; i < run->shapes.size(); ++i, ++next) {
+        run->task.compiled += next->compiled ? 1 : 0;
+        run->task.compile_s += next->compile_s;
+        run->images.push_back(std::move(*next));
+      }
+    }
+    return {};
+  }
+
+ private:
+  const cuda::Api& api_;
+  cuda::NvrtcLoader load_nvrtc_;
+  const TargetDevice& device_;
+  cuda::CubinStore store_;
+};
+
+bool spills(const cuda::Cubin& cubin) {
+  for (const cuda::ResourceUse& use : cuda::read_resource_use(cubin.log)) {
+    if (use.spill_store_bytes > 0 || use.spill_load_bytes > 0) return true;
+  }
+  return false;
+}
+
+std::string reason_of(const Status& status) {
+  return status.message().empty() ? status.to_string() : status.message();
+}
+
+/// Candidates in the order of the shapes, but first those that are none, each with its reason, and
+/// last those that keep some of their weights in memory after all.
+void add_candidates(Fusing& run, const cuda::Api& api) {
+  std::vector<Candidate> none;
+  std::vector<Candidate> quick;
+  std::vector<Candidate> spilling;
+  bool no_compiler = false;
+  if (!run.reason.empty()) none.push_back({.name = kFamily, .reason = run.reason, .steps = {}});
+  for (std::size_t i = 0; i < run.images.size(); ++i) {
+    const cuda::RequestedImage& requested = run.images[i];
+    Candidate candidate{.name = chain::name_of(run.shapes[i]), .reason = {}, .steps = {}};
+    if (!requested.image) {
+      const Status& status = requested.image.status();
+      candidate.reason = reason_of(status);
+      // Else there is no compiler, for none of the shapes.
+      const bool of_shape = status.code() == StatusCode::CudaError;
+      if (!of_shape) candidate.name = kFamily;
+      if (of_shape || !no_compiler) none.push_back(std::move(candidate));
+      no_compiler = no_compiler || !of_shape;
+      continue;
+    }
+    candidate.recipe = chain::recipe_of(run.shapes[i]);
+    candidate.steps = {
+        make_chain_step(api, run.plans, run.network, run.shapes[i], *requested.image)};
+    (spills((*requested.image)->cubin()) ? spilling : quick).push_back(std::move(candidate));
+  }
+  for (auto* some : {&none, &quick, &spilling}) {
+    for (Candidate& candidate : *some) run.task.candidates.push_back(std::move(candidate));
+  }
+}
+
+}  // namespace
+
+Result<std::vector<Task>> fuse_chains(Machine& machine, cuda::NvrtcLoader load_nvrtc,
+                                      std::span<const PlanRun> runs, const FuseOptions& options,
+                                      const Recall& recall) {
+  if (runs.empty()) return std::vector<Task>();
+  const Result<TargetDevice> device = chain::target_device(machine.api(), machine.device());
+  AI_RETURN_IF_ERROR(device.status());
+  std::vector<Fusing> all;
+  all.reserve(runs.size());
+  std::vector<Fusing*> round;
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    Result<Fusing> fusing = begin(runs[i], *device, options, {recall, i});
+    AI_RETURN_IF_ERROR(fusing.status());
+    all.push_back(std::move(fusing).value());
+    round.push_back(&all.back());
+  }
+  const Compiler compile(machine.api(), load_nvrtc, *device, options.kernel_folder);
+  AI_RETURN_IF_ERROR(compile(round));
+  // What was recalled may not be had any more.
+  round.clear();
+  for (Fusing& run : all) {
+    if (!run.recalled || run.images.front().image.ok()) continue;
+    run.recalled = false;
+    search(run, *device, options);
+    round.push_back(&run);
+  }
+  if (!round.empty()) AI_RETURN_IF_ERROR(compile(round));
+  std::vector<Task> tasks;
+  tasks.reserve(all.size());
+  for (Fusing& run : all) {
+    add_candidates(run, machine.api());
+    run.task.recalled = run.recalled;
+    tasks.push_back(std::move(run.task));
+  }
+  return tasks;
+}
+
+}  // namespace ai::kernels

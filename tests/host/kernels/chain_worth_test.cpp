@@ -1,0 +1,37 @@
+#include "chain_worth.hpp"
+
+#include <doctest/doctest.h>
+
+#include "chain_support.hpp"
+
+using namespace ai::kernels::chain;
+
+TEST_CASE("a layer takes a node's time at least, else that of its bytes or of its arithmetic") {
+  // 1 multiprocessor at 1 GHz: 192 flop/ns reached; 1000 bytes/us of L2.
+  const Machine machine{{227 << 10, 255, 16}, 1, 1e9, 1e9};
+  CHECK(plan_by_plan_us(chain_test::network({4, 4, 4}, ai::ActKind::ReLU, 1), machine) ==
+        doctest::Approx(2 * 1.6));
+  CHECK(plan_by_plan_us(chain_test::network({100, 100}, ai::ActKind::ReLU, 1), machine) ==
+        doctest::Approx(4 * (10000 + 200) * 1e-3));
+  const Machine fed{{227 << 10, 255, 16}, 1, 1e9, 1e15};
+  CHECK(plan_by_plan_us(chain_test::network({100, 100}, ai::ActKind::ReLU, 1000), fed) ==
+        doctest::Approx(2.0 * 1000 * 100 * 100 / 192 * 1e-3));
+}
+
+TEST_CASE("shapes far above that are left out; unmeasured, all that are not clearly below it") {
+  const Machine machine = chain_test::hopper();
+  const Network jet = chain_test::network({16, 64, 32, 32, 5}, ai::ActKind::ReLU, 64);
+  const std::vector<Shape> all = shapes_for(jet, machine, 1000);
+  const double steps = plan_by_plan_us(jet, machine);
+  const std::vector<Shape> measured = worthwhile(jet, all, machine, true);
+  const std::vector<Shape> sure = worthwhile(jet, all, machine, false);
+  CHECK(sure.size() < measured.size());
+  CHECK(!sure.empty());
+  CHECK(measured.size() < all.size());
+  // They stand in the order of the estimate.
+  CHECK(estimate_us(jet, all[measured.size() - 1], machine) <= 1.5 * steps);
+  CHECK(estimate_us(jet, all[measured.size()], machine) > 1.5 * steps);
+  CHECK(estimate_us(jet, all[sure.size() - 1], machine) <= 0.8 * steps);
+  CHECK(estimate_us(jet, all[sure.size()], machine) > 0.8 * steps);
+  CHECK(chain_test::text_of(measured.front()) == chain_test::text_of(all.front()));
+}
