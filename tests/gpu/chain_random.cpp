@@ -46,7 +46,7 @@ void check_network(const ChainSpec& spec, const ai::CaptureOptions& options, Tal
 TEST_CASE(
     "200 random networks equal the oracle, and nine in ten of two layers or more are one node") {
   constexpr int kNetworks = 200;
-  constexpr double kLimitS = 420;
+  constexpr double kLimitS = 300;
   const auto start = std::chrono::steady_clock::now();
   const auto seconds = [&] {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();

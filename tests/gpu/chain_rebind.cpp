@@ -4,7 +4,7 @@
 #include <doctest/doctest.h>
 
 #include <cstdint>
-#include <initializer_list>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -30,6 +30,7 @@ TEST_CASE("x, a middle W and Ys of a chain move to other memory, and the old is 
   for (const std::int64_t offset : {0, 1}) {
     CAPTURE(offset);
     DeviceChain chain(squares());
+    CHECK(chain.is_one());
     chain.run();
     CHECK(chain.verdict().faults == "");
     ChainSpec elsewhere_spec = squares();
@@ -69,6 +70,7 @@ TEST_CASE("x, a middle W and Ys of a chain move to other memory, and the old is 
       CHECK(written.layers[l].y.has_same_bits(elsewhere.layers[l].y));
       CHECK(written.layers[l].b.has_same_bits(elsewhere.layers[l].b));
     }
+    if (offset == 0) CHECK(chain.is_one());
     MESSAGE("x, W, Y and the last Y moved, offset ", offset, ", ", chain.summary());
   }
 }
@@ -83,12 +85,12 @@ void run_moved(DeviceChain& chain, ai::Executable& executable) {
 /// Moves what is at `from` to `to` in the executable of a chain, or in a clone of it; then
 /// `check(chain)` looks at the results.
 template <typename Check>
-void check_tied(const char* what, const support::Buffer& (*from)(const ChainNetwork&),
+void check_tied(const std::string& what, const support::Buffer& (*from)(const ChainNetwork&),
                 const support::Buffer& (*to)(const ChainNetwork&), Check&& check) {
   DeviceChain chain(squares());
   CAPTURE(what);
   const ai::Rebinding move{chain.arena.at(from(chain.now)), chain.arena.at(to(chain.now))};
-  const std::string before = gpu::nodes_of(chain.executable);
+  CHECK(chain.is_one());
   {
     ai::Result<ai::Executable> clone = chain.executable.clone({move});
     REQUIRE_MESSAGE(clone.ok(), clone.status().to_string());
@@ -104,7 +106,7 @@ void check_tied(const char* what, const support::Buffer& (*from)(const ChainNetw
     INFO("rebound");
     check(chain);
   }
-  MESSAGE(what, ": right; ", before, ", afterwards ", gpu::nodes_of(chain.executable));
+  MESSAGE(what, ": right, afterwards ", gpu::nodes_of(chain.executable));
 }
 
 TEST_CASE(
@@ -188,6 +190,7 @@ TEST_CASE(
   Interrupted plain;
   plain.run();
   plain.check();
+  CHECK(plain.executable.front().nodes().size() == 2);
   MESSAGE("a user step between two plans of a run: ", plain.executable.front().nodes().size(),
           " nodes, first ", plain.executable.front().nodes().front().name);
 

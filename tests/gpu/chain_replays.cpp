@@ -23,6 +23,7 @@ constexpr int kReplays = 10000;
 
 /// The first replay is right, so those with its bits are.
 void check_first(DeviceChain& chain) {
+  CHECK(chain.is_one());
   chain.run();
   CHECK(chain.verdict().faults == "");
   chain.reset();

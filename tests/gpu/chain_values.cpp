@@ -70,6 +70,7 @@ TEST_CASE("NaN and Inf in x, W and bias go through a network as the oracle says,
       }
     }
   }
+  CHECK(one_node == captures);
   MESSAGE("NaN and Inf planted: ", runs, " replays of ", captures, " networks, ", one_node,
           " of them one node; ", nonfinite, " results of the last layer are not finite");
 }
