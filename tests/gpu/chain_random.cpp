@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <string>
 
 #include "chain_device.hpp"
 
@@ -43,25 +44,37 @@ void check_network(const ChainSpec& spec, const ai::CaptureOptions& options, Tal
   }
 }
 
-TEST_CASE(
-    "200 random networks equal the oracle, and nine in ten of two layers or more are one node") {
-  constexpr int kNetworks = 200;
-  constexpr double kLimitS = 300;
+/// Networks of `count` seeds from `seed` on, as many as there is time for, which should be all.
+Tally check_networks(const std::string& what, int count, std::uint32_t seed, double limit_s,
+                     const gpu::ChainExtent& most) {
   const auto start = std::chrono::steady_clock::now();
   const auto seconds = [&] {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   };
   Tally tally;
-  while (tally.networks < kNetworks && seconds() < kLimitS) {
-    check_network(gpu::random_chain(1000 + static_cast<std::uint32_t>(tally.networks)),
+  while (tally.networks < count && seconds() < limit_s) {
+    check_network(gpu::random_chain(seed + static_cast<std::uint32_t>(tally.networks), most),
                   gpu::measured(0.15), tally);
   }
-  MESSAGE(tally.networks, " of ", kNetworks, " random networks in ", seconds(), " s (limit ",
-          kLimitS, " s): ", tally.one_node, " of ", tally.deep,
+  MESSAGE(tally.networks, " of ", count, " random networks, ", what, ", in ", seconds(),
+          " s (limit ", limit_s, " s): ", tally.one_node, " of ", tally.deep,
           " with two layers or more are one node; worst error ", tally.worst, " of the bound in ",
           tally.elements, " results");
-  CHECK(tally.networks == kNetworks);
+  CHECK(tally.networks == count);
+  return tally;
+}
+
+TEST_CASE(
+    "200 random networks equal the oracle, and nine in ten of two layers or more are one node") {
+  const Tally tally = check_networks("widths by octave", 200, 1000, 240, {});
   CHECK(10 * tally.one_node >= 9 * tally.deep);
+}
+
+// Of these about every second one has more weights than the blocks of a cluster can hold.
+TEST_CASE("60 random networks of evenly drawn widths equal the oracle, one node or not") {
+  const Tally tally =
+      check_networks("widths drawn evenly", 60, 3000, 120, {.has_even_widths = true});
+  CHECK(tally.one_node > 0);
 }
 
 // For the tools of compute-sanitizer: every candidate is tried, however little a time means there.
