@@ -72,6 +72,7 @@ std::vector<std::string> FakeCuda::complaints() const {
   left("events", events_.size());
   left("user objects", objects_.size());
   left("pools", pools_.size());
+  left("libraries", libraries_.size());
   left("bytes of pool memory", pool_bytes());
   for (const auto& [stream, owner] : streams_) {
     if (stream->status != cudaStreamCaptureStatusNone && !callers_streams_.contains(stream)) {

@@ -167,6 +167,7 @@ class FakeCuda {
   std::map<Event*, std::unique_ptr<Event>> events_;
   std::map<UserObject*, std::unique_ptr<UserObject>> objects_;
   std::set<void*> pools_;
+  std::set<void*> libraries_;
   std::map<void*, Block> blocks_;
   std::vector<std::vector<UserObject*>> in_flight_;  // of execs destroyed while in flight
   std::vector<std::function<void()>> held_;          // host functions behind held launches

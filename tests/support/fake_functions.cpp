@@ -205,6 +205,37 @@ struct FakeRuntime {
     fake().invalidate(stream);
     return fake().error(cudaErrorStreamCaptureIsolation);
   }
+  static cudaError_t library_load_data(cudaLibrary_t* out, const void*, cudaJitOption*, void**,
+                                       unsigned, cudaLibraryOption*, void**, unsigned) {
+    if (const cudaError_t e = fake().enter("library_load_data")) return e;
+    void* const library = new char;
+    fake().libraries_.insert(library);
+    *out = static_cast<cudaLibrary_t>(library);
+    return cudaSuccess;
+  }
+  static cudaError_t library_unload(cudaLibrary_t library) {
+    const cudaError_t e = fake().enter("library_unload");
+    if (fake().libraries_.erase(library) == 0) {
+      fake().broken_rules_.emplace_back("a library was unloaded twice");
+    }
+    delete reinterpret_cast<char*>(library);
+    return e;
+  }
+  /// A library is its one kernel.
+  static cudaError_t library_get_kernel(cudaKernel_t* out, cudaLibrary_t library, const char*) {
+    if (const cudaError_t e = fake().enter("library_get_kernel")) return e;
+    *out = reinterpret_cast<cudaKernel_t>(library);
+    return cudaSuccess;
+  }
+  static cudaError_t func_set_attribute(const void*, cudaFuncAttribute, int) {
+    return fake().enter("func_set_attribute");
+  }
+  static cudaError_t occupancy_max_active_clusters(int* out, const void*,
+                                                   const cudaLaunchConfig_t*) {
+    if (const cudaError_t e = fake().enter("occupancy_max_active_clusters")) return e;
+    *out = 1;
+    return cudaSuccess;
+  }
   static cudaError_t event_create_with_flags(cudaEvent_t* out, unsigned) {
     if (const cudaError_t e = fake().enter("event_create_with_flags")) return e;
     auto made = std::make_unique<FakeCuda::Event>();
@@ -267,6 +298,11 @@ const cuda::Api& FakeCuda::api() {
     GE_FAKE(stream_get_id);
     GE_FAKE(stream_get_device);
     GE_FAKE(stream_wait_event);
+    GE_FAKE(library_load_data);
+    GE_FAKE(library_unload);
+    GE_FAKE(library_get_kernel);
+    GE_FAKE(func_set_attribute);
+    GE_FAKE(occupancy_max_active_clusters);
     GE_FAKE(event_create_with_flags);
     GE_FAKE(event_destroy);
     GE_FAKE(event_record);
