@@ -23,6 +23,7 @@ using gpu::DeviceChain;
 namespace fs = std::filesystem;
 
 constexpr const char* kFolderVariable = "GE_TEST_CHAIN_FOLDER";
+constexpr const char* kKernelsVariable = "GE_TEST_CHAIN_KERNELS";  // "kept" or "lost"
 
 std::vector<ChainSpec> chains() {
   return {gpu::plain_chain({64, 256, 256, 8}, ai::ActKind::ReLU, 1),
@@ -48,6 +49,8 @@ std::string bits_file(const std::string& folder, std::size_t i) {
 
 /// What the second process does.
 void start_again(const std::string& folder) {
+  const char* const kernels = std::getenv(kKernelsVariable);
+  const bool are_lost = kernels != nullptr && std::string(kernels) == "lost";
   const std::vector<ChainSpec> specs = chains();
   for (std::size_t i = 0; i < specs.size(); ++i) {
     CAPTURE(gpu::to_string(specs[i]));
@@ -55,6 +58,7 @@ void start_again(const std::string& folder) {
     CAPTURE(chain.executable.explain());
     CHECK(chain.executable.tuning().candidates_timed == 0);
     CHECK(chain.executable.tuning().heuristic_queries == 0);
+    CHECK((chain.executable.tuning().kernels_compiled > 0) == are_lost);
     CHECK(chain.is_one());
     chain.run();
     CHECK(chain.verdict().faults == "");
@@ -62,15 +66,16 @@ void start_again(const std::string& folder) {
     const std::string expected{std::istreambuf_iterator<char>(file), {}};
     CHECK((bits_of(chain.now) == expected));
     MESSAGE("second start: ", chain.executable.tuning().seconds, " s of choosing, ",
-            chain.summary());
+            chain.executable.tuning().kernels_compiled, " kernels compiled, ", chain.summary());
   }
 }
 
 /// Runs `test` of this program in a process of its own, which calls start_again.
-void check_second_process(const char* test, const std::string& folder) {
+void check_second_process(const char* test, const std::string& folder, const std::string& kernels) {
   const std::string program = fs::read_symlink("/proc/self/exe").string();
-  const std::string command =
-      std::string(kFolderVariable) + "='" + folder + "' '" + program + "' '-tc=" + test + "' 2>&1";
+  const std::string command = std::string(kFolderVariable) + "='" + folder + "' " +
+                              kKernelsVariable + "=" + kernels + " '" + program + "' '-tc=" + test +
+                              "' 2>&1";
   FILE* const pipe = popen(command.c_str(), "r");
   REQUIRE(pipe != nullptr);
   std::string output;
@@ -130,10 +135,10 @@ TEST_CASE(
   }
   const int kernels = files_in(folder);
   CHECK(kernels > 0);
-  check_second_process(kTest, folder.path.string());
+  check_second_process(kTest, folder.path.string(), "kept");
 
   for (const fs::path& path : kernel_folders(folder)) fs::remove_all(path);
-  check_second_process(kTest, folder.path.string());
+  check_second_process(kTest, folder.path.string(), "lost");
   const int made_again = files_in(folder);
   CHECK(made_again > 0);
 
@@ -142,7 +147,7 @@ TEST_CASE(
       if (entry.is_regular_file()) fs::resize_file(entry.path(), entry.file_size() / 2);
     }
   }
-  check_second_process(kTest, folder.path.string());
+  check_second_process(kTest, folder.path.string(), "lost");
   MESSAGE("second starts with ", kernels, " files of kernels, without them (", made_again,
           " made again) and with each cut in half");
 }
