@@ -116,7 +116,8 @@ int main(int argc, char** argv) {
     known = known || std::strcmp(bug, name) == 0;
   }
   if (!known) {
-    std::fprintf(stderr, "usage: planted_bug memcheck|racecheck|synccheck|initcheck|cluster_race\n");
+    std::fprintf(stderr,
+                 "usage: planted_bug memcheck|racecheck|synccheck|initcheck|cluster_race\n");
     return 2;
   }
   if (ai::kernels::run(bug) != cudaSuccess) {

@@ -178,7 +178,8 @@ CLUSTER = "two blocks of a cluster that share memory without a barrier | `plante
 test("racecheck sees a race in a cluster", nothing, ["--only", "racecheck"], 0, ["racecheck cluster_race"],
      [f"{CLUSTER} 1 | 0 | caught |"])
 test("racecheck does not see a race in a cluster, which is no failure",
-     put("bin/compute-sanitizer", SANITIZER.replace("*/planted_bug ]]", '*/planted_bug && $last != cluster_race ]]')),
+     put("bin/compute-sanitizer",
+         SANITIZER.replace("*/planted_bug ]]", "*/planted_bug && $last != cluster_race ]]")),
      ["--only", "racecheck"], 0, (), [f"{CLUSTER} 0 | 0 | the tool does not see it |"])
 test("a race in a cluster that cannot be run",
      put("bin/compute-sanitizer", "[[ ${*: -1} == cluster_race ]] && exit 3\n" + SANITIZER),
