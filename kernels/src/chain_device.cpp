@@ -50,4 +50,18 @@ Result<TargetDevice> target_device(const cuda::Api& api, int device) noexcept {
   return target;
 }
 
+cuda::CompileRequest request_for(const Network& network, const Shape& shape,
+                                 const TargetDevice& device) {
+  cuda::CompileRequest request;
+  request.source = source_of(network, shape);
+  request.name = "chain.cu";
+  for (const Header& header : headers()) {
+    request.headers.push_back({header.name, header.text});
+  }
+  request.options.assign(options().begin(), options().end());
+  request.compute_capability = device.compute_capability;
+  request.arch_specific = device.arch_specific;
+  return request;
+}
+
 }  // namespace ai::kernels::chain

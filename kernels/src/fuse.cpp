@@ -127,21 +127,6 @@ Result<Fusing> begin(const PlanRun& run, const TargetDevice& device, const FuseO
   return fusing;
 }
 
-// Equal networks have equal requests, and one cubin: nothing in them may tell runs apart.
-cuda::CompileRequest request_for(const Network& network, const Shape& shape,
-                                 const TargetDevice& device) {
-  cuda::CompileRequest request;
-  request.source = chain::source_of(network, shape);
-  request.name = "chain.cu";
-  for (const chain::Header& header : chain::headers()) {
-    request.headers.push_back({header.name, header.text});
-  }
-  request.options.assign(chain::options().begin(), chain::options().end());
-  request.compute_capability = device.compute_capability;
-  request.arch_specific = device.arch_specific;
-  return request;
-}
-
 /// Finds the images of all shapes of all of `runs`.
 class Compiler {
  public:

@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "bench/suite.hpp"
+#include "chain_device.hpp"
 #include "chain_support.hpp"
-#include "cuda/nvrtc_compile.hpp"
 
 using namespace ai::kernels::chain;
 using ai::cuda::CompileRequest;
@@ -14,11 +14,7 @@ namespace {
 
 constexpr std::size_t kShapes = 3;  // of each network and device
 
-struct Device {
-  Machine machine;
-  int compute_capability;
-  bool arch_specific;
-};
+using Device = TargetDevice;
 const std::vector<Device>& devices() {
   static const std::vector<Device> all = {{chain_test::hopper(), 90, true},
                                           {chain_test::ampere(), 80, false}};
@@ -27,13 +23,8 @@ const std::vector<Device>& devices() {
 
 CompileRequest request_for(const Network& network, const Shape& shape, const Device& device,
                            std::string name) {
-  CompileRequest request;
-  request.source = source_of(network, shape);
+  CompileRequest request = ai::kernels::chain::request_for(network, shape, device);
   request.name = std::move(name);
-  for (const Header& header : headers()) request.headers.push_back({header.name, header.text});
-  request.options.assign(options().begin(), options().end());
-  request.compute_capability = device.compute_capability;
-  request.arch_specific = device.arch_specific;
   return request;
 }
 
