@@ -140,4 +140,10 @@ TEST_CASE("kernels that living steps hold are neither compiled nor loaded again"
   REQUIRE(second.candidates[0].steps[0]->prepare().ok());
   CHECK(FakeNvrtc::compiled == 8);
   CHECK(fake_chain::state().loads == 1);
+  // A node may be given the parameters of another that runs the same function, and no other's.
+  for (const Task* task : {&first, &second}) {
+    REQUIRE(task->candidates[0].steps[0]->enqueue({}, nullptr).ok());
+  }
+  const auto& launches = fake_chain::state().launches;
+  CHECK(launches.at(0).kernel == launches.at(1).kernel);
 }
