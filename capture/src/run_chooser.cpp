@@ -56,12 +56,27 @@ Status RunChooser::begin(double share_s) {
   return settle_repeats();
 }
 
-Status RunChooser::finish(const Layers& layers, double end) {
+Status RunChooser::finish(const Layers& layers, double begin, double end) {
   const std::function<double()> now = settings_.now ? settings_.now : steady_seconds;
+  const std::size_t runs = open();
   for (Entry& entry : entries_) {
     if (!entry.is_open) continue;
-    const double share_s = std::max(end - now(), 0.0) / static_cast<double>(open());
-    AI_RETURN_IF_ERROR(measure(entry, layers, share_s));
+    const double start = now();
+    TunerSettings settings = settings_;
+    settings.budget_s = std::max(end - start, 0.0) / static_cast<double>(open());
+    settings.kept_s = 0;
+    if (report_.measured > 0) settings.warm_s = 0;
+    if (settings_.on_progress) {
+      // As of one measuring with what came before.
+      settings.on_progress = [&](TuningProgress progress) {
+        progress.tasks = runs;
+        progress.tasks_done = runs - open();
+        progress.elapsed_s += start - begin;
+        progress.budget_s = settings_.budget_s;
+        settings_.on_progress(progress);
+      };
+    }
+    AI_RETURN_IF_ERROR(measure(entry, layers, settings));
     entry.is_open = false;
   }
   return settle_repeats();
@@ -91,6 +106,7 @@ std::vector<RunChooser::Decided> RunChooser::take() {
 }
 
 void RunChooser::add_to(TuningReport& report) const noexcept {
+  report.tasks += report_.tasks;
   report.recalled += report_.recalled;
   report.measured += report_.measured;
   report.candidates_timed += report_.candidates_timed;
@@ -118,7 +134,7 @@ void RunChooser::list_runs() {
 }
 
 /// Where the file knows that plan by plan is best.
-bool RunChooser::recall_layers(Entry& entry) const {
+bool RunChooser::recall_layers(Entry& entry) {
   if (!entry.known || entry.known->candidate.recipe != kPlanByPlan) return false;
   LoweredTask& lowered = entry.decided.lowered;
   lowered.task.name = "run of " + std::to_string(entry.plans.plans.size()) + " layers";
@@ -126,6 +142,8 @@ bool RunChooser::recall_layers(Entry& entry) const {
   lowered.stored = std::exchange(entry.known, std::nullopt);
   entry.decided.choice = take_stored(lowered);
   entry.decided.choice.note = note_on(*lowered.stored, file_.path());
+  report_.tasks += 1;
+  report_.recalled += 1;
   return true;
 }
 
@@ -235,14 +253,10 @@ Status RunChooser::settle_repeats() {
   return {};
 }
 
-Status RunChooser::measure(Entry& entry, const Layers& layers, double share_s) {
+Status RunChooser::measure(Entry& entry, const Layers& layers, const TunerSettings& settings) {
   LoweredTask& lowered = entry.decided.lowered;
   const std::vector<MemoryRange> storage = storage_of(lowered.task);
   lowered.task.candidates.push_back(plan_by_plan(layers(entry.decided.run)));
-  TunerSettings settings = settings_;
-  settings.budget_s = share_s;
-  settings.kept_s = 0;
-  if (report_.measured > 0) settings.warm_s = 0;
   Result<std::vector<Choice>> choices =
       choose(api_, program_.device_index(), {&lowered, 1}, storage, settings);
   AI_RETURN_IF_ERROR(choices.status());
@@ -251,6 +265,7 @@ Status RunChooser::measure(Entry& entry, const Layers& layers, double share_s) {
   report_.measured += count_timed(choice) > 0 ? 1 : 0;
   const auto chosen = static_cast<std::size_t>(choice.candidate);
   entry.decided.is_whole = lowered.task.candidates[chosen].name != kPlanByPlan;
+  report_.tasks += entry.decided.is_whole ? 0 : 1;  // the others are tasks of the program
   entry.decided.choice = std::move(choice);
   return {};
 }

@@ -49,7 +49,7 @@ class Selector {
     AI_RETURN_IF_ERROR(choose_first());
     keep_first();
     AI_RETURN_IF_ERROR(repeat_all());
-    AI_RETURN_IF_ERROR(runs_.finish([this](const Run& run) { return layers_of(run); },
+    AI_RETURN_IF_ERROR(runs_.finish([this](const Run& run) { return layers_of(run); }, begin_,
                                     begin_ + (1 - kept_for_whole_) * settings_.budget_s));
     runs_.add_to(report_);
     TuningCache::Choices measured;

@@ -33,6 +33,8 @@ std::string repr(const ai::TuningReport& report) {
          ", measured=" + std::to_string(report.measured) +
          ", candidates_timed=" + std::to_string(report.candidates_timed) +
          ", heuristic_queries=" + std::to_string(report.heuristic_queries) +
+         ", kernels_compiled=" + std::to_string(report.kernels_compiled) +
+         ", compile_s=" + std::to_string(report.compile_s) +
          ", orders_timed=" + std::to_string(report.orders_timed) +
          ", seconds=" + std::to_string(report.seconds) + ")";
 }
@@ -141,6 +143,10 @@ void bind_tuning(nb::module_& module) {
       .def_ro("candidates_timed", &ai::TuningReport::candidates_timed, "In all of them.")
       .def_ro("heuristic_queries", &ai::TuningReport::heuristic_queries,
               "Questions to cuBLASLt's heuristic.")
+      .def_ro("kernels_compiled", &ai::TuningReport::kernels_compiled,
+              "For runs of layers as a whole; the rest came from files.")
+      .def_ro("compile_s", &ai::TuningReport::compile_s,
+              "What that took, one after another; part of seconds.")
       .def_ro("orders_timed", &ai::TuningReport::orders_timed,
               "Ways to order all steps, tried on the program as a whole.")
       .def_ro("seconds", &ai::TuningReport::seconds, "Wall time of choosing.")

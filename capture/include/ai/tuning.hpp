@@ -12,7 +12,7 @@ namespace ai {
 
 /// How candidates are chosen.
 enum class Tuning {
-  Off,        ///< table order: the first candidate that applies and passes its check; no file
+  Off,        ///< table order: the first candidate that applies and passes its check; no tuning file
   Measure,    ///< what the tuning file knows is taken; what it does not know is measured and stored
   Remeasure,  ///< measured, whatever the file knows, and stored instead of that
 };
@@ -52,7 +52,8 @@ using TuningWarningHandler = std::function<void(const Status&)>;
 /// XDG_CACHE_HOME or in ~/.cache. Empty: there is none (the variable is set to nothing or to "off",
 /// or there is no home). What stands in it is handed to cuBLASLt, which does not survive every set
 /// of bytes: keep it where only those may write whose programs you would run. (Accidental damage is
-/// found by checksums.)
+/// found by checksums.) Kernels that were compiled for networks lie in the folder `kernels` beside
+/// it; that is used only where nobody else may write to it.
 [[nodiscard]] std::string tuning_cache_path() noexcept;
 
 /// Moves it for this process; "": no file; nullopt: back to the environment. Plans that the direct

@@ -44,8 +44,9 @@ class RunChooser {
   [[nodiscard]] bool is_whole(std::size_t item) const;
   /// How many are to be measured.
   [[nodiscard]] std::size_t open() const noexcept;
-  /// Measures these, on a clock that shows `end` when time is up.
-  [[nodiscard]] Status finish(const Layers& layers, double end);
+  /// Measures these, on a clock that shows `end` when time is up and showed `begin` when measuring
+  /// began.
+  [[nodiscard]] Status finish(const Layers& layers, double begin, double end);
 
   /// A run and what became of it.
   struct Decided {
@@ -70,14 +71,14 @@ class RunChooser {
   using Indices = std::vector<std::size_t>;
 
   void list_runs();
-  [[nodiscard]] bool recall_layers(Entry& entry) const;
+  [[nodiscard]] bool recall_layers(Entry& entry);
   /// Asks the backend for ways to carry the runs out, for what is known alone where that is so.
   [[nodiscard]] Status fuse(const Indices& which);
   /// Of runs whose candidate is known; gives those that cannot be had.
   [[nodiscard]] Indices settle_known(const Indices& which);
   void settle_unknown(Entry& entry);
   [[nodiscard]] Status settle_repeats();
-  [[nodiscard]] Status measure(Entry& entry, const Layers& layers, double share_s);
+  [[nodiscard]] Status measure(Entry& entry, const Layers& layers, const TunerSettings& settings);
   void say(const Entry& entry, const std::string& why) const;
 
   const cuda::Api& api_;

@@ -177,6 +177,7 @@ struct FusedProgram {
     const bool measure = options.tuning != Tuning::Off;
     detail::TunerSettings tuner = settings(fake, measure, budget_s);
     tuner.kernel_folder = folder / "kernels";
+    tuner.on_progress = options.on_tuning_progress;
     return detail::capture_with(FakeCuda::api(), backend, program, options, tuner);
   }
   Executable capture(double budget_s = 10.0) {

@@ -138,9 +138,32 @@ TEST_CASE("nor does it ask for what was slower") {
   CHECK(names(executable) == Names{"plain", "plain", "plain"});
   CHECK(chain.backend.asked.empty());
   CHECK(executable.tuning().candidates_timed == 0);
+  CHECK(executable.tuning().tasks == 1);
+  CHECK(executable.tuning().recalled == 1);
   CHECK(has(executable.explain(), "* layers"));
   CHECK(has(executable.explain(), "from the tuning file"));
   chain.check_result(executable);
+}
+
+TEST_CASE("progress goes on over the runs") {
+  Chain chain;
+  chain.add(6, true, true);
+  chain.add(3);
+  double last = 0;
+  std::vector<std::string> seen;
+  std::vector<std::size_t> done;
+  chain.options.on_tuning_progress = [&](const ai::TuningProgress& progress) {
+    CHECK(progress.elapsed_s >= last);
+    CHECK(progress.budget_s == 10);
+    CHECK(progress.tasks == 2);
+    last = progress.elapsed_s;
+    seen.emplace_back(progress.task);
+    done.push_back(progress.tasks_done);
+  };
+  (void)chain.capture();
+  CHECK(seen ==
+        Names{"chain of 3", "chain of 3", "chain of 3", "chain of 2", "chain of 2", "chain of 2"});
+  CHECK(done == std::vector<std::size_t>{0, 0, 0, 1, 1, 1});
 }
 
 TEST_CASE("Remeasure asks again") {
