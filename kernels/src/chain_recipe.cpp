@@ -11,6 +11,7 @@ constexpr int kMostThreads = 1024;
 constexpr int kMostCluster = 16;
 constexpr int kMostSlab = 8;
 constexpr int kMostColumns = 16;
+constexpr int kMostWindow = 255;  // registers of a thread
 
 bool is_power_of_two(int value, int most) noexcept {
   return value >= 1 && value <= most && (value & (value - 1)) == 0;
@@ -19,7 +20,8 @@ bool is_power_of_two(int value, int most) noexcept {
 bool can_be(const Shape& shape) noexcept {
   return is_power_of_two(shape.slab, kMostSlab) && is_power_of_two(shape.cluster, kMostCluster) &&
          shape.threads >= kWarp && shape.threads <= kMostThreads && shape.threads % kWarp == 0 &&
-         shape.columns >= 1 && shape.columns <= kMostColumns;
+         shape.columns >= 1 && shape.columns <= kMostColumns && shape.window >= 0 &&
+         shape.window <= kMostWindow;
 }
 
 /// Takes a space and a number off the front of `text`.
@@ -34,13 +36,14 @@ bool take(std::string_view& text, int& number) noexcept {
 }  // namespace
 
 std::string name_of(const Shape& shape) {
+  const std::string ahead = shape.window > 0 ? text("/ahead", shape.window) : std::string();
   return text("chain/", shape.slab, "x", shape.cluster, "x", shape.threads, "x", shape.columns,
-              shape.staged ? "/staged" : "");
+              shape.staged ? "/staged" : "", ahead);
 }
 
 std::string recipe_of(const Shape& shape) {
   return text("chain ", shape.slab, " ", shape.cluster, " ", shape.threads, " ", shape.columns, " ",
-              shape.staged ? 1 : 0);
+              shape.staged ? 1 : 0, " ", shape.window);
 }
 
 std::optional<Shape> parse_recipe(std::string_view recipe) {
@@ -49,7 +52,8 @@ std::optional<Shape> parse_recipe(std::string_view recipe) {
   std::string_view rest = recipe.substr(kFamily.size());
   Shape shape;
   int staged = 0;
-  for (int* number : {&shape.slab, &shape.cluster, &shape.threads, &shape.columns, &staged}) {
+  for (int* number :
+       {&shape.slab, &shape.cluster, &shape.threads, &shape.columns, &staged, &shape.window}) {
     if (!take(rest, *number)) return std::nullopt;
   }
   shape.staged = staged == 1;

@@ -20,12 +20,17 @@ constexpr double kExchange = 300;
 constexpr double kBlock = 10;
 constexpr double kStage = 350;
 constexpr double kPart = 8;
+// Of a layer whose weights are not requested at once; not fitted, a part of what L2 takes to
+// answer.
+constexpr double kLate = 300;
 // What a multiprocessor does in a cycle: instructions, accesses to shared memory, bytes of L2.
 constexpr double kIssue = 4;
 constexpr double kAccess = 1;
 constexpr double kFetch = 64;
 // A cluster lies within a part of the device, and such parts are not all full.
 constexpr double kPacked = 0.93;
+// Registers that are left free where weights take turns: the compiler moves requests about.
+constexpr int kSlack = 64;
 constexpr int kThreadsAtOnce = 2048;
 constexpr int kRegisters = 65536;
 
@@ -61,6 +66,47 @@ int resident(const Layout& layout, int depth, const Shape& shape, const Limits& 
                                limits.shared_bytes / shared}));
 }
 
+Limits limits_of(const Shape& shape, const Machine& machine) {
+  Limits limits = machine.limits;
+  limits.registers = std::min({limits.registers, 255, kRegisters / shape.threads});
+  return limits;
+}
+
+/// As many weights as registers are left for.
+int widest_window(const Network& network, const Shape& shape, const Machine& machine) {
+  const Layer* const layers = network.layers.data();
+  const auto depth = static_cast<int>(network.layers.size());
+  const Layout layout = layout_of(layers, depth, shape);
+  const int others = layout.registers - most_held(layers, depth, shape) + other_registers(depth);
+  return limits_of(shape, machine).registers - others - kSlack;
+}
+
+struct Estimated {
+  Shape shape;
+  double us;
+};
+
+std::vector<Estimated> all_shapes(const Network& network, const Machine& machine, bool windows) {
+  std::vector<Estimated> all;
+  for (const int slab : kSlabs) {
+    if (slab > 1 && slab / 2 >= network.input.rows) continue;
+    for (const int cluster : kClusters) {
+      for (const int threads : kThreadCounts) {
+        for (const int columns : kColumns) {
+          for (const bool staged : {false, true}) {
+            if (staged && slab == 1) continue;
+            Shape shape{slab, cluster, threads, columns, staged};
+            if (windows) shape.window = std::max(widest_window(network, shape, machine), 1);
+            if (!fits(network, shape, machine)) continue;
+            all.push_back({shape, estimate_us(network, shape, machine)});
+          }
+        }
+      }
+    }
+  }
+  return all;
+}
+
 }  // namespace
 
 double estimate_us(const Network& network, const Shape& shape, const Machine& machine) {
@@ -71,6 +117,7 @@ double estimate_us(const Network& network, const Shape& shape, const Machine& ma
     add_layer(layer, shape, cycles);
   }
   const auto depth = static_cast<int>(network.layers.size());
+  cycles.latency += kLate * (depth - requested(network.layers.data(), depth, shape, 0));
   const Layout layout = layout_of(network.layers.data(), depth, shape);
   const int clusters = (network.input.rows + shape.slab - 1) / shape.slab;
   const double packed = shape.cluster > 1 ? kPacked : 1;
@@ -87,32 +134,12 @@ double estimate_us(const Network& network, const Shape& shape, const Machine& ma
 }
 
 bool fits(const Network& network, const Shape& shape, const Machine& machine) {
-  Limits limits = machine.limits;
-  limits.registers = std::min({limits.registers, 255, kRegisters / shape.threads});
-  return reason_against(network, shape, limits).empty();
+  return reason_against(network, shape, limits_of(shape, machine)).empty();
 }
 
 std::vector<Shape> shapes_for(const Network& network, const Machine& machine, std::size_t count) {
-  struct Estimated {
-    Shape shape;
-    double us;
-  };
-  std::vector<Estimated> all;
-  for (const int slab : kSlabs) {
-    if (slab > 1 && slab / 2 >= network.input.rows) continue;
-    for (const int cluster : kClusters) {
-      for (const int threads : kThreadCounts) {
-        for (const int columns : kColumns) {
-          for (const bool staged : {false, true}) {
-            if (staged && slab == 1) continue;
-            const Shape shape{slab, cluster, threads, columns, staged};
-            if (!fits(network, shape, machine)) continue;
-            all.push_back({shape, estimate_us(network, shape, machine)});
-          }
-        }
-      }
-    }
-  }
+  std::vector<Estimated> all = all_shapes(network, machine, false);
+  if (all.empty()) all = all_shapes(network, machine, true);
   std::stable_sort(all.begin(), all.end(),
                    [](const Estimated& a, const Estimated& b) { return a.us < b.us; });
   std::vector<Shape> shapes;

@@ -2,9 +2,10 @@
 // writes: kInput, kShape, kDepth and kLayers[kDepth], all constants: with sizes that are known only
 // at run time a layer takes several times as long.
 //
-// Weights do not depend on activations: every thread requests all of its own, of every layer,
-// before the first layer begins, and keeps them in registers. Between layers results go to the
-// shared memory of every block of the cluster, which waits for them at one barrier a layer.
+// Weights do not depend on activations: every thread requests its own, of as many layers as its
+// registers hold, before the first layer begins, and of further ones as soon as there is room.
+// Between layers results go to the shared memory of every block of the cluster, which waits for
+// them at one barrier a layer.
 
 namespace ai::kernels::chain {
 
@@ -56,6 +57,10 @@ __device__ inline void make_barriers(const Where& at, unsigned barriers) {
   }
 }
 
+/// Layers whose weights are requested by the time that layer l begins.
+template <int l>
+constexpr int kRequested = requested(kLayers, kDepth, kShape, l);
+
 /// Biases of layer l that the block has, and those that a thread fetches for all.
 template <int l>
 constexpr int kBiases = before(l + 1).biases - before(l).biases;
@@ -66,11 +71,10 @@ constexpr int kBiasLoadsBefore = kBiasLoadsBefore<l - 1> + kBiasLoads<l - 1>;
 template <>
 constexpr int kBiasLoadsBefore<0> = 0;
 
-/// Of layers l and on: the thread's weights, and biases.
-template <int l>
-__device__ __forceinline__ void request(const Arguments& args, const Where& at, float* w,
-                                        float* bias) {
-  if constexpr (l < kDepth) {
+/// The thread's weights of layers [l, end).
+template <int l, int end>
+__device__ __forceinline__ void request(const Arguments& args, const Where& at, float* w) {
+  if constexpr (l < end) {
     constexpr Layer layer = kLayers[l];
     constexpr Share share = share_of(layer, kShape);
     const int lane = at.thread % share.lanes;
@@ -90,6 +94,17 @@ __device__ __forceinline__ void request(const Arguments& args, const Where& at, 
             mine && inside ? __ldg(from + term * layer.w_k) : 0.0F;
       }
     }
+    request<l + 1, end>(args, at, w);
+  }
+}
+
+/// Biases of layers l and on.
+template <int l>
+__device__ __forceinline__ void request_biases(const Arguments& args, const Where& at,
+                                               float* bias) {
+  if constexpr (l < kDepth) {
+    constexpr Layer layer = kLayers[l];
+    constexpr Share share = share_of(layer, kShape);
     if constexpr (layer.has_bias) {
       constexpr bool by_row = layer.bias_n == 0;
 #pragma unroll
@@ -102,7 +117,7 @@ __device__ __forceinline__ void request(const Arguments& args, const Where& at, 
         bias[kBiasLoadsBefore<l> + j] = inside ? __ldg(args.bias[l] + from) : 0.0F;
       }
     }
-    request<l + 1>(args, at, w, bias);
+    request_biases<l + 1>(args, at, bias);
   }
 }
 
@@ -306,7 +321,7 @@ __device__ __forceinline__ void pass_on_staged(const Arguments& args, const Wher
 /// Layers l and on. Two areas of parts take turns: whoever still reads those of a layer is waited
 /// for in the next one, before the layer after that writes the same area.
 template <int l>
-__device__ __forceinline__ void compute(const Arguments& args, const Where& at, const float* w,
+__device__ __forceinline__ void compute(const Arguments& args, const Where& at, float* w,
                                         float* shared, unsigned barriers) {
   if constexpr (l < kDepth) {
     if constexpr (l > 0) {
@@ -319,6 +334,7 @@ __device__ __forceinline__ void compute(const Arguments& args, const Where& at, 
     float* const parts = shared + kLayout.parts_at + l % 2 * kLayout.parts;
     const float* const biases = shared + kLayout.biases_at;
     add_up<l>(at, w, shared, parts);
+    request<kRequested<l>, kRequested<l + 1>>(args, at, w);
     __syncthreads();
     if constexpr (kShape.staged) {
       pass_on_staged<l>(args, at, parts, biases, shared + kLayout.staged_at, shared, barriers);
@@ -341,7 +357,8 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
   float w[kLayout.weights];
   float bias[kBiasLoadsBefore<kDepth> + 1];
   request_input(args, at, x);
-  request<0>(args, at, w, bias);
+  request<0, kRequested<0>>(args, at, w);
+  request_biases<0>(args, at, bias);
   clear_padding<0>(at, shared);
   keep_input(at, x, shared);
   keep_biases<0>(at, bias, shared + kLayout.biases_at);

@@ -61,7 +61,7 @@ std::string source_of(const Network& network, const Shape& shape) {
   text += list({to_string(input.rows), to_string(input.x_m), to_string(input.x_k)});
   text += ";\nconstexpr Shape kShape = ";
   text += list({to_string(shape.slab), to_string(shape.cluster), to_string(shape.threads),
-                to_string(shape.columns), text_of(shape.staged)});
+                to_string(shape.columns), text_of(shape.staged), to_string(shape.window)});
   text += ";\nconstexpr int kDepth = " + to_string(network.layers.size());
   text += ";\nconstexpr Layer kLayers[kDepth] = {\n";
   for (const Layer& layer : network.layers) text += "    " + text_of(layer) + ",\n";

@@ -44,6 +44,8 @@ struct Shape {
   /// A block's results go through its shared memory before they are sent, each computed once. Else
   /// groups of threads each compute all of them and send them to one block: quicker for few.
   bool staged = false;
+  /// Weights that a thread requests ahead, at least those of one layer; 0: all before it begins.
+  int window = 0;
 };
 
 inline constexpr int kWarp = 32;
@@ -89,7 +91,7 @@ constexpr Share share_of(const Layer& layer, const Shape& shape) {
 /// Where things lie: weights in a thread's registers, the rest in a block's shared memory, in
 /// elements of 4 bytes.
 struct Layout {
-  int weights = 0;  ///< of a thread
+  int weights = 0;  ///< of a thread, of all layers
   int registers =
       0;           ///< of a thread, for what it fetches: its weights, and inputs and biases for all
   int inputs = 0;  ///< of all layers
@@ -109,12 +111,41 @@ constexpr int other_registers(int layers) {
   return 36 + 5 * layers;
 }
 
+constexpr int weights_of(const Layer& layer, const Shape& shape) {
+  const Share share = share_of(layer, shape);
+  return share.terms * share.per_thread;
+}
+
+/// How many of the layers a thread has requested its weights of when it has done with the first
+/// `done`.
+constexpr int requested(const Layer* layers, int count, const Shape& shape, int done) {
+  int held = 0;
+  int layer = done;
+  for (; layer < count; ++layer) {
+    held += weights_of(layers[layer], shape);
+    if (shape.window > 0 && held > shape.window && layer > done) break;
+  }
+  return layer;
+}
+
+/// Weights of a thread that it has requested and still needs, at most.
+constexpr int most_held(const Layer* layers, int count, const Shape& shape) {
+  int most = 0;
+  for (int done = 0; done < count; ++done) {
+    int held = 0;
+    const int end = requested(layers, count, shape, done);
+    for (int layer = done; layer < end; ++layer) held += weights_of(layers[layer], shape);
+    if (held > most) most = held;
+  }
+  return most;
+}
+
 /// What the first `count` layers take.
 constexpr Layout layout_of(const Layer* layers, int count, const Shape& shape) {
   Layout sum;
   for (int l = 0; l < count; ++l) {
     const Share share = share_of(layers[l], shape);
-    sum.weights += share.terms * share.per_thread;
+    sum.weights += weights_of(layers[l], shape);
     sum.inputs += share.padded_k * shape.slab;
     const int parts = share.parts * share.lanes * share.per_thread * shape.slab;
     if (parts > sum.parts) sum.parts = parts;
@@ -127,7 +158,7 @@ constexpr Layout layout_of(const Layer* layers, int count, const Shape& shape) {
     }
     if (l == 0) sum.registers += (layers[l].k * shape.slab + shape.threads - 1) / shape.threads;
   }
-  sum.registers += sum.weights;
+  sum.registers += most_held(layers, count, shape);
   sum.parts_at = sum.inputs;
   sum.staged_at = round_up(sum.parts_at + 2 * sum.parts, 4);
   sum.biases_at = sum.staged_at + sum.staged;

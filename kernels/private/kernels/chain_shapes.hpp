@@ -15,7 +15,8 @@ struct Machine {
 };
 
 /// The shapes that look quickest for `network` by an estimate, at most `count`, the best first:
-/// what is worth compiling and timing. Empty where none can serve it.
+/// what is worth compiling and timing. Empty where none can serve it. Those with a window are for
+/// networks whose weights no shape has the registers for all at once.
 [[nodiscard]] std::vector<Shape> shapes_for(const Network& network, const Machine& machine,
                                             std::size_t count);
 

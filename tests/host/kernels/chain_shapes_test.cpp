@@ -132,3 +132,47 @@ TEST_CASE("rows are not spread over slabs that would be half empty") {
   const Network jet = chain_test::network({16, 64, 32, 32, 5}, ai::ActKind::ReLU, 3);
   for (const Shape& shape : shapes_for(jet, hopper(), 1000)) CHECK(shape.slab <= 4);
 }
+
+TEST_CASE("weights are requested as far ahead as the window reaches, and one layer at least") {
+  const Network network = chain_test::network({64, 64, 128, 64, 256, 32}, ai::ActKind::ReLU, 1);
+  const Layer* const layers = network.layers.data();
+  constexpr int kDepth = 5;
+  for (const int window : {0, 1, 16, 40, 64, 100, 1000}) {
+    const Shape shape{1, 4, 128, 1, false, window};
+    CAPTURE(window);
+    int before = requested(layers, kDepth, shape, 0);
+    CHECK(before >= 1);
+    for (int done = 0; done < kDepth; ++done) {
+      const int end = requested(layers, kDepth, shape, done);
+      CHECK(end > done);  // what comes next is on its way
+      CHECK(end >= before);
+      CHECK(end <= kDepth);
+      int held = 0;
+      for (int l = done; l < end; ++l) held += weights_of(layers[l], shape);
+      CHECK(held <= most_held(layers, kDepth, shape));
+      if (window > 0 && end > done + 1) CHECK(held <= window);
+      if (window > 0 && end < kDepth) CHECK(held + weights_of(layers[end], shape) > window);
+      before = end;
+    }
+    CHECK(requested(layers, kDepth, shape, kDepth) == kDepth);
+  }
+  // 8, 16, 16, 32 and 16 of a thread.
+  CHECK(requested(layers, kDepth, {1, 4, 128, 1, false, 40}, 0) == 3);
+  CHECK(most_held(layers, kDepth, {1, 4, 128, 1, false, 0}) == 88);
+  CHECK(most_held(layers, kDepth, {1, 4, 128, 1, false, 40}) == 40);
+  CHECK(most_held(layers, kDepth, {1, 4, 128, 1, false, 1}) == 32);
+}
+
+TEST_CASE("a network whose weights are too many for all registers has shapes with a window") {
+  const std::vector<int> widths(11, 500);
+  const Network network = chain_test::network(widths, ai::ActKind::ReLU, 2);
+  const std::vector<Shape> shapes = shapes_for(network, chain_test::hopper(), 8);
+  REQUIRE(!shapes.empty());
+  for (const Shape& shape : shapes) {
+    CHECK(shape.window > 0);
+    CHECK(fits(network, shape, chain_test::hopper()));
+    Shape whole = shape;
+    whole.window = 0;
+    CHECK_FALSE(fits(network, whole, chain_test::hopper()));
+  }
+}

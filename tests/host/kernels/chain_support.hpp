@@ -68,7 +68,8 @@ inline Network every_feature(int rows) {
 inline std::string text_of(const Shape& shape) {
   return std::to_string(shape.slab) + " rows, " + std::to_string(shape.cluster) + " x " +
          std::to_string(shape.threads) + " threads, " + std::to_string(shape.columns) + " columns" +
-         (shape.staged ? ", staged" : "");
+         (shape.staged ? ", staged" : "") +
+         (shape.window > 0 ? ", " + std::to_string(shape.window) + " ahead" : "");
 }
 
 }  // namespace chain_test

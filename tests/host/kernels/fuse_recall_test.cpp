@@ -49,25 +49,25 @@ TEST_CASE("each candidate's recipe gives it back alone") {
 TEST_CASE("what cannot be used is passed over") {
   const Chain chain(kJet);
   for (const RecalledCandidate& known :
-       {RecalledCandidate{"chain/3x1x64x1", "chain 3 1 64 1 0"},
-        RecalledCandidate{"chain/1x1x64x1", "chain 1 1 64 1 0 "},
-        RecalledCandidate{"chain/1x1x64x1", "chain 1 1 128 1 0"},  // another's
+       {RecalledCandidate{"chain/3x1x64x1", "chain 3 1 64 1 0 0"},
+        RecalledCandidate{"chain/1x1x64x1", "chain 1 1 64 1 0 0 "},
+        RecalledCandidate{"chain/1x1x64x1", "chain 1 1 128 1 0 0"},  // another's
         RecalledCandidate{"layers", ""},
-        RecalledCandidate{"chain/1x1x32x1", "chain 1 1 32 1 0"}}) {  // 166 weights a thread
+        RecalledCandidate{"chain/1x1x32x1", "chain 1 1 32 1 0 0"}}) {  // 166 weights a thread
     CAPTURE(known.recipe);
     const auto backend = fresh_backend();
-    if (known.recipe == "chain 1 1 32 1 0") fake_chain::state().shared_bytes = 1200;
+    if (known.recipe == "chain 1 1 32 1 0 0") fake_chain::state().shared_bytes = 1200;
     const Task task = recall(*backend, chain, known);
     CHECK_FALSE(task.recalled);
-    if (known.recipe != "chain 1 1 32 1 0") CHECK(applicable(task).size() == 8);
+    if (known.recipe != "chain 1 1 32 1 0 0") CHECK(applicable(task).size() == 8);
   }
 }
 
 TEST_CASE("a recalled shape that compiles no more is searched for") {
   const Chain chain(kJet);
   const auto backend = fresh_backend();
-  compiling().refuses = "kShape = {1, 1, 192, 1, false}";
-  const Task task = recall(*backend, chain, {"chain/1x1x192x1", "chain 1 1 192 1 0"});
+  compiling().refuses = "kShape = {1, 1, 192, 1, false, 0}";
+  const Task task = recall(*backend, chain, {"chain/1x1x192x1", "chain 1 1 192 1 0 0"});
   CHECK_FALSE(task.recalled);
   CHECK(applicable(task).size() >= 7);
   CHECK(task.compiled == 9);
@@ -77,7 +77,7 @@ TEST_CASE("a recalled shape that compiles no more is searched for") {
 TEST_CASE("what was recalled for one run leaves the search for another") {
   const Chain one(kJet), other({16, 32, 5});
   const auto backend = fresh_backend();
-  const RecalledCandidate known = {"chain/1x1x128x1", "chain 1 1 128 1 0"};
+  const RecalledCandidate known = {"chain/1x1x128x1", "chain 1 1 128 1 0 0"};
   const std::vector<Task> tasks =
       fuse(*backend, {one.run(), other.run()}, {},
            [&](std::size_t run) { return run == 1 ? &known : nullptr; });
