@@ -3,10 +3,10 @@
 #include <cuda_runtime_api.h>
 
 #include <cstddef>
-#include <cstring>
 #include <map>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cuda/api.hpp"
@@ -56,8 +56,8 @@ inline Launch launch_of(const cudaLaunchConfig_t& config, const void* kernel) {
 inline bool run_if_chain(const cudaLaunchConfig_t& config, const void* kernel, void** arguments) {
   if (!state().libraries.contains(const_cast<void*>(kernel))) return false;
   Launch launch = launch_of(config, kernel);
-  launch.parameter.resize(state().addresses);
-  std::memcpy(launch.parameter.data(), arguments[0], state().addresses * sizeof(void*));
+  auto* const* const addresses = static_cast<void* const*>(arguments[0]);
+  launch.parameter.assign(addresses, addresses + state().addresses);
   state().launches.push_back(std::move(launch));
   return true;
 }
