@@ -58,6 +58,7 @@ TunerSettings tuner_settings(const CaptureOptions& options) {
   settings.measure = options.tuning != Tuning::Off;
   settings.budget_s = options.tuning_budget_s;
   settings.on_progress = options.on_tuning_progress;
+  settings.fuse_layers = options.fuse_layers;
   settings.kernel_folder = kernel_folder(options);
   return settings;
 }

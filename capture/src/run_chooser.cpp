@@ -36,6 +36,7 @@ Candidate plan_by_plan(std::vector<std::shared_ptr<Step>> steps) {
 }  // namespace
 
 Status RunChooser::begin(double share_s) {
+  if (!settings_.fuse_layers) return {};
   list_runs();
   const bool may_recall = settings_.measure && tuning_ == Tuning::Measure && !file_.path().empty();
   Indices first;

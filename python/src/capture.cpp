@@ -34,7 +34,7 @@ ai::Target target_of(nb::handle object) {
 }
 
 std::unique_ptr<Executable> capture(const Program& program, nb::handle target, nb::handle tuning,
-                                    double tuning_budget_s, int capture_retries,
+                                    double tuning_budget_s, int capture_retries, bool fuse_layers,
                                     nb::handle tuning_cache, nb::handle on_tuning_progress,
                                     nb::handle on_tuning_warning) {
   ai::CaptureOptions options;
@@ -42,6 +42,7 @@ std::unique_ptr<Executable> capture(const Program& program, nb::handle target, n
   options.tuning = tuning_of(tuning);
   options.tuning_budget_s = tuning_budget_s;
   options.capture_retries = capture_retries;
+  options.fuse_layers = fuse_layers;
   options.tuning_cache = path_of("tuning_cache", tuning_cache);
   TuningEvents events(on_tuning_progress, on_tuning_warning);
   events.listen(options);
@@ -97,7 +98,8 @@ constexpr char kCaptureDoc[] =
     "before each candidate, `on_tuning_warning(str)` when something is wrong with the file,\n"
     "which is then ignored; without it that is a RuntimeWarning. What a handler raises,\n"
     "capture raises. `capture_retries`: how often a recording that another thread broke is\n"
-    "begun again. Operands' contents are neither read nor written, except by steps.\n\n"
+    "begun again. `fuse_layers`: whether forward plans whose A is the Y of the one before may\n"
+    "be one kernel. Operands' contents are neither read nor written, except by steps.\n\n"
     "The Executable holds what the Program holds; the Program may go.\n\n"
     "Raises DeviceMismatch (target against tensors, a pointer that CUDA places elsewhere),\n"
     "Invalid (an empty program, a bad option, an exception in a step, which is the error's\n"
@@ -210,11 +212,11 @@ void bind_executable(nb::module_& module) {
       .def("__repr__", &Executable::repr);
   module.def("capture", &capture, "program"_a, nb::kw_only(), "target"_a = "auto",
              "tuning"_a = "measure", "tuning_budget_s"_a = 2.0, "capture_retries"_a = 3,
-             "tuning_cache"_a.none() = nb::none(), "on_tuning_progress"_a.none() = nb::none(),
-             "on_tuning_warning"_a.none() = nb::none(),
+             "fuse_layers"_a = true, "tuning_cache"_a.none() = nb::none(),
+             "on_tuning_progress"_a.none() = nb::none(), "on_tuning_warning"_a.none() = nb::none(),
              nb::sig("def capture(program: Program, *, target: Target | str = \"auto\", "
                      "tuning: Tuning | str = \"measure\", tuning_budget_s: float = 2.0, "
-                     "capture_retries: int = 3, "
+                     "capture_retries: int = 3, fuse_layers: bool = True, "
                      "tuning_cache: str | bytes | os.PathLike[str] | None = None, "
                      "on_tuning_progress: "
                      "collections.abc.Callable[[TuningProgress], object] | None = None, "

@@ -18,6 +18,9 @@ struct CaptureOptions {
   /// and one short check may follow rather than that all timing was for nothing.
   double tuning_budget_s = 2.0;
   int capture_retries = 3;  ///< how often a capture broken by another thread is begun again
+  /// Whether forward plans whose A is the Y of the one before may be carried out by one kernel.
+  /// False: every plan has steps of its own, as by the direct path, e.g. to compare bit by bit.
+  bool fuse_layers = true;
   /// The JSON file that keeps what was measured, for Tuning::Measure and Remeasure; "": none;
   /// nullopt: tuning_cache_path(). Any number of processes and programs may share one.
   std::optional<std::string> tuning_cache = {};

@@ -37,7 +37,8 @@ class RunChooser {
   /// What carries out a run plan by plan, prepared.
   using Layers = std::function<std::vector<std::shared_ptr<Step>>(const Run&)>;
 
-  /// Finds the runs and ways to carry them out, and takes what the file knows. What was measured
+  /// Finds the runs, where any are wanted, and ways to carry them out, and takes what the file
+  /// knows. What was measured
   /// with less than `share_s` may be measured again.
   [[nodiscard]] Status begin(double share_s);
   /// Whether an item is part of a run that is carried out as a whole.

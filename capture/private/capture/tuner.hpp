@@ -18,6 +18,7 @@ struct TunerSettings {
   double warm_s = 0.05;              ///< how long the GPU is kept busy before the first measurement
   std::function<double()> now = {};  ///< seconds; empty: a steady clock
   TuningProgressHandler on_progress = {};  ///< what it throws is dropped
+  bool fuse_layers = true;                 ///< whether runs of plans may be done as a whole
   std::string kernel_folder = {};          ///< FuseOptions::kernel_folder
 };
 /// A clock for those that give none.

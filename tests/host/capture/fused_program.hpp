@@ -178,6 +178,7 @@ struct FusedProgram {
     detail::TunerSettings tuner = settings(fake, measure, budget_s);
     tuner.kernel_folder = folder / "kernels";
     tuner.on_progress = options.on_tuning_progress;
+    tuner.fuse_layers = options.fuse_layers;
     return detail::capture_with(FakeCuda::api(), backend, program, options, tuner);
   }
   Executable capture(double budget_s = 10.0) {

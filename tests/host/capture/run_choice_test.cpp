@@ -145,6 +145,16 @@ TEST_CASE("nor does it ask for what was slower") {
   chain.check_result(executable);
 }
 
+TEST_CASE("plans keep steps of their own where no layers are to be fused") {
+  Chain chain;
+  chain.options.fuse_layers = false;
+  ai::Executable executable = chain.capture();
+  CHECK(names(executable) == Names{"plain", "plain", "plain"});
+  CHECK(chain.backend.asked.empty());
+  CHECK_FALSE(has(executable.explain(), "chain"));
+  chain.check_result(executable);
+}
+
 TEST_CASE("progress goes on over the runs") {
   Chain chain;
   chain.add(6, true, true);
