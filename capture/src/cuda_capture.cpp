@@ -26,6 +26,10 @@ class BorrowedBackend final : public Backend {
                                       const Recall& recall) override {
     return backend_.lower(run, recall);
   }
+  [[nodiscard]] bool can_fuse(const GemmPlan& plan) const override {
+    return backend_.can_fuse(plan);
+  }
+  [[nodiscard]] std::size_t most_fused() const noexcept override { return backend_.most_fused(); }
   Result<std::vector<Task>> fuse_runs(std::span<const PlanRun> runs, const FuseOptions& options,
                                       const Recall& recall) override {
     return backend_.fuse(runs, options, recall);

@@ -117,7 +117,8 @@ void RunChooser::add_to(TuningReport& report) const noexcept {
 
 void RunChooser::list_runs() {
   std::unordered_map<std::string, std::size_t> first_of;
-  for (Run& run : find_runs(program_.items())) {
+  const auto may_run = [&](const GemmPlan& plan) { return backend_.can_fuse(plan); };
+  for (Run& run : find_runs(program_.items(), may_run, backend_.most_fused())) {
     Entry entry;
     for (const std::size_t item : run.items) {
       entry.plans.plans.push_back(std::get<GemmPlan>(program_.items()[item]));

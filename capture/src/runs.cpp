@@ -75,19 +75,29 @@ Touch touch_of(const CopyStep& copy) {
 
 class Finder {
  public:
-  explicit Finder(std::span<const Program::Item> items) {
+  explicit Finder(std::span<const Program::Item> items,
+                  const std::function<bool(const GemmPlan&)>& may_run = {}) {
     for (const Program::Item& item : items) {
-      touches_.push_back(std::visit([](const auto& each) { return touch_of(each); }, item));
+      Touch touch = std::visit([](const auto& each) { return touch_of(each); }, item);
+      if (touch.can_run && may_run && !may_run(std::get<GemmPlan>(item))) {
+        touch.can_run = false;
+        touch.links = false;
+      }
+      touches_.push_back(std::move(touch));
     }
     taken_.assign(touches_.size(), false);
   }
 
-  std::vector<Run> find() {
+  std::vector<Run> find(std::size_t most) {
     std::vector<Run> runs;
     for (std::size_t first = 0; first < touches_.size(); ++first) {
       if (taken_[first] || !touches_[first].can_run) continue;
       Run run{{first}, {}};
-      while (const std::optional<std::size_t> next = following(run)) run.items.push_back(*next);
+      while (run.items.size() < most) {
+        const std::optional<std::size_t> next = following(run);
+        if (!next) break;
+        run.items.push_back(*next);
+      }
       if (run.items.size() < 2) continue;
       take(run);
       for (std::size_t i = 0; i < run.items.size(); ++i) run.keeps_y.push_back(keeps_y(run, i));
@@ -170,8 +180,9 @@ class Finder {
 
 }  // namespace
 
-std::vector<Run> find_runs(std::span<const Program::Item> items) {
-  return Finder(items).find();
+std::vector<Run> find_runs(std::span<const Program::Item> items,
+                           const std::function<bool(const GemmPlan&)>& may_run, std::size_t most) {
+  return Finder(items, may_run).find(most);
 }
 
 bool may_stand(std::span<const Program::Item> items, std::span<const Run> runs) {

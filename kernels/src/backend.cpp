@@ -5,6 +5,7 @@
 
 #include "ai/kernels/backend_factory.hpp"
 #include "cuda/guards.hpp"
+#include "chain_step.hpp"
 #include "fuse.hpp"
 #include "kernels/lower.hpp"
 
@@ -29,6 +30,11 @@ class CudaBackend final : public Backend {
       return Status(StatusCode::OutOfMemory, "host memory ran out while a plan was lowered");
     }
   }
+
+  [[nodiscard]] bool can_fuse(const GemmPlan& plan) const override {
+    return chain::network_of({&plan, 1}, {true}).ok();
+  }
+  [[nodiscard]] std::size_t most_fused() const noexcept override { return chain::kMostLayers; }
 
   Result<std::vector<Task>> fuse_runs(std::span<const PlanRun> runs, const FuseOptions& options,
                                       const Recall& recall) override {

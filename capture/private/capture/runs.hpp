@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -33,9 +35,11 @@ struct Run {
 /// * nothing but that A ties it to the plans of the run, since blocks of one kernel may be at
 ///   different plans at one time: it reads nothing that they write (B, bias, C) and writes nothing,
 ///   not in part, that they read (the first A, B, bias, C) or write (Y, Z). C may be its own Y.
-/// Backward plans, empty ones (M, N or K is 0) and those that do not read A (alpha is 0) are in no
-/// run. Whether a kernel can do what the plans of a run ask for is not looked at.
-[[nodiscard]] std::vector<Run> find_runs(std::span<const Program::Item> items);
+/// Backward plans, empty ones (M, N or K is 0), those that do not read A (alpha is 0) and those
+/// that `may_run` (if given) is false for are in no run; one ends where it has `most` plans.
+[[nodiscard]] std::vector<Run> find_runs(
+    std::span<const Program::Item> items, const std::function<bool(const GemmPlan&)>& may_run = {},
+    std::size_t most = std::numeric_limits<std::size_t>::max());
 
 /// Whether `runs`, found in `items` when some of their operands lay elsewhere, may stand as they
 /// are, all of them together. In the order of their first plans. May throw std::bad_alloc.

@@ -78,6 +78,8 @@ class FusingBackend final : public Backend {
   explicit FusingBackend(FakeCuda& fake) : fake_(fake) {}
 
   Result<std::string> libraries() override { return std::string("fakeBLAS 1.2"); }
+  [[nodiscard]] bool can_fuse(const GemmPlan& plan) const override { return plan.n() != refused_n; }
+  [[nodiscard]] std::size_t most_fused() const noexcept override { return most_plans; }
 
   double layer_us = 4;
   std::vector<Way> fused = {{"chain/0", 3}, {"chain/1", 2}};
@@ -85,6 +87,8 @@ class FusingBackend final : public Backend {
   std::string forgotten;             ///< its recipe is of no use any more
   std::string without_module;        ///< cannot be prepared where it was recalled
   bool needs_alignment = false;      ///< a run whose X is not at a multiple of 16 has no candidate
+  std::int64_t refused_n = -1;       ///< plans of this N cannot be fused
+  std::size_t most_plans = 100;      ///< that can be
   int lowered = 0;                   ///< plans
   std::vector<std::size_t> asked;    ///< runs in each call
   std::vector<std::size_t> most;     ///< FuseOptions::most of each call

@@ -145,6 +145,32 @@ TEST_CASE("nor does it ask for what was slower") {
   chain.check_result(executable);
 }
 
+TEST_CASE("a run ends in front of a plan that cannot be fused, and where it is long enough") {
+  Chain chain;
+  chain.add(3, true);
+  chain.add(6);
+  Names expected;
+  SUBCASE("in the middle") {  // 4 5 | 2 | 3 6
+    chain.backend.refused_n = 2;
+    expected = {"chain/1", "plain", "chain/1"};
+  }
+  SUBCASE("at the end") {
+    chain.backend.refused_n = 6;
+    expected = {"chain/1", "plain"};
+  }
+  SUBCASE("second") {  // a run of one plan is none
+    chain.backend.refused_n = 5;
+    expected = {"plain", "plain", "chain/1"};
+  }
+  SUBCASE("long") {
+    chain.backend.most_plans = 2;
+    expected = {"chain/1", "chain/1", "plain"};
+  }
+  ai::Executable executable = chain.capture();
+  CHECK(names(executable) == expected);
+  chain.check_result(executable);
+}
+
 TEST_CASE("plans keep steps of their own where no layers are to be fused") {
   Chain chain;
   chain.options.fuse_layers = false;

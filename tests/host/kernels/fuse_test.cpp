@@ -181,3 +181,14 @@ TEST_CASE("a shape that does not compile says why; one that spills comes last") 
   CHECK(task.candidates.back().applicable());
   CHECK(task.compiled == 8);
 }
+
+TEST_CASE("a plan can be fused where the kernel can do it") {
+  const auto backend = fresh_backend();
+  Chain chain({4, 5, 3});
+  for (const auto& plan : chain.run().plans) CHECK(backend->can_fuse(plan));
+  chain.calls[1].C = chain.y[1].tensor();
+  chain.calls[1].attrs.beta = 1;
+  CHECK(backend->can_fuse(chain.run().plans[0]));
+  CHECK_FALSE(backend->can_fuse(chain.run().plans[1]));
+  CHECK(backend->most_fused() == 63);
+}

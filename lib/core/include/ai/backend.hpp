@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <span>
 #include <string>
@@ -79,6 +80,13 @@ class Backend {
   [[nodiscard]] Result<std::vector<Task>> lower(std::span<const GemmPlan> run,
                                                 const Recall& recall = {}) {
     return lower_run(run, recall);
+  }
+
+  /// Whether `plan` may be among those that are fused.
+  [[nodiscard]] virtual bool can_fuse(const GemmPlan& /*plan*/) const { return true; }
+  /// How many plans may be fused.
+  [[nodiscard]] virtual std::size_t most_fused() const noexcept {
+    return std::numeric_limits<std::size_t>::max();
   }
 
   /// A task for each of `runs`, to be carried out as a whole by any of its candidates. There is no
