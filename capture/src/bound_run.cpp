@@ -53,7 +53,7 @@ std::vector<ChosenTask> fused_anew(const BoundItem& item, const Workshop& worksh
   LoweredTask lowered;
   lowered.task = std::move(tasks->front());
   const Result<Choice> choice = take_again(lowered.task, known.name);
-  if (!choice) return {};
+  if (!choice || !lowered.task.recalled) return {};
   return chosen_tasks({&lowered, 1}, {&*choice, 1});
 }
 
@@ -72,6 +72,7 @@ BoundItem alone(const BoundItem& run, std::size_t part, std::size_t& slot) {
 }  // namespace
 
 bool runs_may_stand(const Blueprint& blueprint, std::span<const MovedItem> moved) {
+  if (moved.empty()) return true;
   std::vector<Run> runs;
   std::size_t count = 0;
   for (const BoundItem& item : blueprint.items) {

@@ -1,6 +1,8 @@
 #include "capture/run_chooser.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <cstdint>
 #include <iterator>
 #include <memory>
 #include <unordered_map>
@@ -27,6 +29,17 @@ std::vector<MemoryRange> storage_of(const Task& task) {
     }
   }
   return storage;
+}
+
+// Of all runs that are asked for at once: each takes a compiler up to a second.
+constexpr std::size_t kMostKernels = 64;
+
+/// Such that values do not grow from layer to layer: as they do, differences do, and a check says
+/// nothing any more.
+float scale_of(const PlanRun& run) {
+  std::int64_t most = 3;
+  for (const GemmPlan& plan : run.plans) most = std::max(most, plan.k());
+  return static_cast<float>(std::sqrt(3.0 / static_cast<double>(most)));
 }
 
 Candidate plan_by_plan(std::vector<std::shared_ptr<Step>> steps) {
@@ -127,6 +140,7 @@ void RunChooser::list_runs() {
     entry.decided.lowered.problem = problem_key(entry.plans);
     entry.decided.lowered.item = run.items.front();
     entry.decided.lowered.run = run;
+    entry.decided.lowered.trial_scale = scale_of(entry.plans);
     entry.decided.run = std::move(run);
     const auto [first, is_new] = first_of.emplace(entry.decided.lowered.problem, entries_.size());
     if (!is_new) entry.repeats = first->second;
@@ -153,8 +167,11 @@ Status RunChooser::fuse(const Indices& which) {
   if (which.empty()) return {};
   std::vector<PlanRun> runs;
   for (const std::size_t i : which) runs.push_back(entries_[i].plans);
+  const bool all_known = std::all_of(which.begin(), which.end(),
+                                     [&](std::size_t i) { return entries_[i].known.has_value(); });
   FuseOptions options;
-  if (!settings_.measure) options.most = 1;
+  options.most = std::clamp(kMostKernels / which.size(), std::size_t{1}, options.most);
+  if (!settings_.measure || all_known) options.most = 1;
   options.kernel_folder = settings_.kernel_folder;
   const Recall recall = [&](std::size_t run) {
     const std::optional<StoredChoice>& known = entries_[which[run]].known;
@@ -208,6 +225,7 @@ void RunChooser::settle_unknown(Entry& entry) {
     return;
   }
   if (task.candidates.empty()) return;
+  std::string why;
   if (applicable(task) > 0) {
     Result<std::vector<Choice>> first = take_first({&entry.decided.lowered, 1});
     if (first) {
@@ -215,10 +233,15 @@ void RunChooser::settle_unknown(Entry& entry) {
       entry.decided.is_whole = true;
       return;
     }
+    why = "dropped: " + first.status().to_string();
   }
   task.candidates.push_back(plan_by_plan({}));
-  entry.decided.choice = undecided(task);
-  entry.decided.choice.candidate = static_cast<int>(task.candidates.size()) - 1;
+  Choice& choice = entry.decided.choice;
+  choice = undecided(task);
+  choice.candidate = static_cast<int>(task.candidates.size()) - 1;
+  for (std::size_t i = 0; i + 1 < task.candidates.size(); ++i) {
+    if (task.candidates[i].applicable()) choice.verdicts[i].remark = why;
+  }
 }
 
 /// A run whose problem was decided above gets the same candidate.
@@ -240,8 +263,9 @@ Status RunChooser::settle_repeats() {
     Entry& entry = entries_[i];
     const std::string wanted = std::exchange(entry.known, std::nullopt)->candidate.name;
     const Decided& first = entries_[*entry.repeats].decided;
-    Result<Choice> choice = take_again(entry.decided.lowered.task, wanted);
-    if (!choice) {
+    const Task& task = entry.decided.lowered.task;
+    Result<Choice> choice = take_again(task, wanted);
+    if (!choice || !task.recalled) {
       entry.decided.lowered.task.candidates.clear();  // plan by plan then
       continue;
     }
@@ -265,7 +289,12 @@ Status RunChooser::measure(Entry& entry, const Layers& layers, const TunerSettin
   Choice& choice = choices->front();
   report_.candidates_timed += count_timed(choice);
   report_.measured += count_timed(choice) > 0 ? 1 : 0;
-  const auto chosen = static_cast<std::size_t>(choice.candidate);
+  auto chosen = static_cast<std::size_t>(choice.candidate);
+  if (choice.verdicts[chosen].time_us < 0) {
+    // Nothing was measured, and the estimate alone let in what need not be quicker.
+    chosen = lowered.task.candidates.size() - 1;
+    choice.candidate = static_cast<int>(chosen);
+  }
   entry.decided.is_whole = lowered.task.candidates[chosen].name != kPlanByPlan;
   report_.tasks += entry.decided.is_whole ? 0 : 1;  // the others are tasks of the program
   entry.decided.choice = std::move(choice);

@@ -100,7 +100,8 @@ class Finder {
       }
       if (run.items.size() < 2) continue;
       take(run);
-      for (std::size_t i = 0; i < run.items.size(); ++i) run.keeps_y.push_back(keeps_y(run, i));
+      for (std::size_t i = 0; i + 1 < run.items.size(); ++i) run.keeps_y.push_back(keeps_y(run, i));
+      run.keeps_y.push_back(true);
       runs.push_back(std::move(run));
     }
     return runs;

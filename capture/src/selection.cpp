@@ -212,7 +212,8 @@ class Selector {
   /// plans one by one is kept for other programs.
   void place_runs(Selection& selection, TuningCache::Choices& measured) {
     for (RunChooser::Decided& decided : runs_.take()) {
-      const auto stored = to_store(decided.lowered.task, decided.choice, decided.choice.share_s);
+      const auto stored = to_store(decided.lowered.task, decided.choice,
+                                   std::max(decided.choice.share_s, share_s_));
       const bool is_new = measures() && !decided.is_repeat && !decided.lowered.stored;
       if (is_new && stored) measured.emplace(decided.lowered.problem, *stored);
       if (!decided.is_whole) {
@@ -223,6 +224,9 @@ class Selector {
       }
       for (const std::size_t item : decided.run.items) {
         const Part& part = parts_[item];
+        for (const LoweredTask& lowered : part.tasks) {
+          count(lowered.task, lowered.stored.has_value());
+        }
         if (measures() && !part.repeats) {
           keep_alone(part.tasks, part.choices, share_s_, measured);
         }

@@ -21,17 +21,14 @@ constexpr std::size_t kComparedBytes = std::size_t{8} << 20;
 // away at any K. (Of 8 results or fewer now and then none is 1e-4 away.)
 constexpr float kTolerance = 1e-4F;
 
-const std::vector<float>& pattern() {
-  static const std::vector<float> values = [] {
-    std::vector<float> made(kPatternLength);
-    std::uint32_t state = 12345;
-    for (float& value : made) {
-      state = state * 1664525U + 1013904223U;
-      value = static_cast<float>(state >> 8) / 8388608.0F - 1.0F;
-    }
-    return made;
-  }();
-  return values;
+std::vector<float> pattern_of(float scale) {
+  std::vector<float> made(kPatternLength);
+  std::uint32_t state = 12345;
+  for (float& value : made) {
+    state = state * 1664525U + 1013904223U;
+    value = (static_cast<float>(state >> 8) / 8388608.0F - 1.0F) * scale;
+  }
+  return made;
 }
 
 std::size_t elements(const MemoryRange& range) noexcept {
@@ -83,18 +80,19 @@ bool same_kind(float a, float b) noexcept {
 }  // namespace
 
 Trial::Trial(const cuda::Api& api, cudaStream_t stream, const ScratchLayout& layout,
-             TrialOperands operands, void* scratch)
+             TrialOperands operands, void* scratch, float scale)
     : api_(api),
       stream_(stream),
       operands_(std::move(operands)),
       scratch_(static_cast<std::byte*>(scratch)),
       bytes_(layout.bytes()),
-      addresses_(layout.over(scratch)) {}
+      addresses_(layout.over(scratch)),
+      pattern_(pattern_of(scale)) {}
 
 Status Trial::fill(TrialData data) {
   const std::size_t once = std::min(bytes_, kPatternLength * sizeof(float));
   if (bytes_ == 0) return {};
-  AI_CUDA_RETURN_IF_ERROR(api_, memcpy_async, scratch_, pattern().data(), once,
+  AI_CUDA_RETURN_IF_ERROR(api_, memcpy_async, scratch_, pattern_.data(), once,
                           cudaMemcpyHostToDevice, stream_);
   for (std::size_t filled = once; filled < bytes_;) {
     const std::size_t next = std::min(filled, bytes_ - filled);

@@ -98,20 +98,21 @@ class ProgramTuner {
     const LoweredTask& lowered = tasks_[i];
     if (lowered.stored) return take_stored(lowered);
     if (const auto open = open_.find(i); open != open_.end()) {
-      return choose_open(lowered.task, open->second);
+      return choose_open(lowered, open->second);
     }
     Result<std::vector<Choice>> choice = take_first({&lowered, 1});
     if (!choice) return choice.status();
     return std::move(choice->front());
   }
 
-  Result<Choice> choose_open(const Task& task, const ScratchLayout& layout) {
+  Result<Choice> choose_open(const LoweredTask& lowered, const ScratchLayout& layout) {
+    const Task& task = lowered.task;
     const double share_s = left_s() / static_cast<double>(open_.size() - seen_);
     seen_ += 1;
     std::optional<Trial> trial;
     std::string why_not;
     if (layout.bytes() <= limit_) {
-      trial.emplace(trial_of(task, layout));
+      trial.emplace(trial_of(lowered, layout));
     } else {
       why_not = "its scratch of " + std::to_string(layout.bytes()) +
                 " bytes is more than can be had (at most a quarter of the free device memory)";
@@ -138,7 +139,7 @@ class ProgramTuner {
       const bool is_worth_it = fell_back(choice) || share_s >= kWorthAgain * choice.share_s;
       if (share_s <= 0 || !is_worth_it) continue;
       const Task& task = tasks_[again[i]].task;
-      Trial trial = trial_of(task, open_.at(again[i]));
+      Trial trial = trial_of(tasks_[again[i]], open_.at(again[i]));
       TaskTuner tuner(*bench_, task, &trial, {});
       tuner.leave_out(choice);
       measure(tuner, task, share_s);
@@ -162,9 +163,13 @@ class ProgramTuner {
 
   [[nodiscard]] double left_s() const { return begin_ + settings_.budget_s - kept_s_ - now_(); }
 
-  Trial trial_of(const Task& task, const ScratchLayout& layout) {
-    return {api_, stream_.get(), layout, trial_operands(task.candidates.back(), values_),
-            scratch_.data()};
+  Trial trial_of(const LoweredTask& lowered, const ScratchLayout& layout) {
+    return {api_,
+            stream_.get(),
+            layout,
+            trial_operands(lowered.task.candidates.back(), values_),
+            scratch_.data(),
+            lowered.trial_scale};
   }
 
   /// Late checks live on what is kept, so that they take nothing from the shares of other tasks.

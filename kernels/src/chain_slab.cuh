@@ -45,11 +45,11 @@ __device__ inline bool exists(const Where& at, int row) {
 /// has met.
 __device__ inline void make_barriers(const Where& at, unsigned barriers) {
   if constexpr (kCluster > 1) {
-    if (at.thread > 0 && at.thread < kDepth) {
-      const unsigned mine = barriers + 8 * at.thread;
+    for (int l = 1 + at.thread; l < kDepth; l += kThreads) {
+      const unsigned mine = barriers + 8 * l;
       asm volatile("mbarrier.init.shared.b64 [%0], 1;" ::"r"(mine));
       asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::"r"(mine),
-                   "r"(kLayers[at.thread].k * kSlab * 4)
+                   "r"(kLayers[l].k * kSlab * 4)
                    : "memory");
       asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
     }

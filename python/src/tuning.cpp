@@ -146,7 +146,7 @@ void bind_tuning(nb::module_& module) {
       .def_ro("kernels_compiled", &ai::TuningReport::kernels_compiled,
               "For runs of layers as a whole; the rest came from files.")
       .def_ro("compile_s", &ai::TuningReport::compile_s,
-              "What that took, one after another; part of seconds.")
+              "What each took, added up: several are compiled at once.")
       .def_ro("orders_timed", &ai::TuningReport::orders_timed,
               "Ways to order all steps, tried on the program as a whole.")
       .def_ro("seconds", &ai::TuningReport::seconds, "Wall time of choosing.")

@@ -36,7 +36,7 @@ struct TuningReport {
   std::size_t candidates_timed = 0;   ///< in all of them
   std::size_t heuristic_queries = 0;  ///< questions to cuBLASLt's heuristic
   std::size_t kernels_compiled = 0;   ///< for runs of layers as a whole; the rest came from files
-  double compile_s = 0;               ///< what that took, one after another; part of `seconds`
+  double compile_s = 0;               ///< what each took, added up: several are compiled at once
   std::size_t orders_timed = 0;       ///< ways to order all steps, tried on the program as a whole
   double seconds = 0;                 ///< wall time of choosing
 };

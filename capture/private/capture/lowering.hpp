@@ -24,6 +24,7 @@ struct LoweredTask {
   std::size_t item = 0;  ///< of the program
   /// Of a task that is a run of plans as a whole; its first plan is `item`.
   std::optional<Run> run = {};
+  float trial_scale = 1;  ///< the largest value of operands that are made up for a trial
   /// What its one applicable candidate was recalled from; nullopt: candidates were searched for.
   std::optional<StoredChoice> stored = {};
   bool is_refused = false;  ///< the backend could not make what was known to be best

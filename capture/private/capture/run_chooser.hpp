@@ -38,8 +38,7 @@ class RunChooser {
   using Layers = std::function<std::vector<std::shared_ptr<Step>>(const Run&)>;
 
   /// Finds the runs, where any are wanted, and ways to carry them out, and takes what the file
-  /// knows. What was measured
-  /// with less than `share_s` may be measured again.
+  /// knows. What was measured with less than `share_s` may be measured again.
   [[nodiscard]] Status begin(double share_s);
   /// Whether an item is part of a run that is carried out as a whole.
   [[nodiscard]] bool is_whole(std::size_t item) const;

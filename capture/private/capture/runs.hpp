@@ -15,7 +15,8 @@ namespace ai::detail {
 struct Run {
   std::vector<std::size_t> items = {};  ///< at least two positions in the program, ascending
   /// For each of them whether its Y has to be written: not where it lies in a temporary and nothing
-  /// reads that value but the next plan of the run, by its A. Every Z is to be written.
+  /// reads that value but the next plan of the run, by its A. The last one's always is, and so is
+  /// every Z.
   std::vector<bool> keeps_y = {};
 };
 

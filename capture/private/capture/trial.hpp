@@ -13,7 +13,7 @@ namespace ai::detail {
 
 /// What the inputs of a trial hold.
 enum class TrialData {
-  Plain,    ///< values in [-1, 1]
+  Plain,    ///< finite values
   WithNaN,  ///< and NaN in a few places of every input
   WithInf,  ///< and both infinities
 };
@@ -27,8 +27,9 @@ using TrialOutputs = std::vector<std::vector<float>>;
 class Trial {
  public:
   /// `scratch`: layout.bytes() bytes, 256-byte aligned. `stream` is the caller's of this class.
+  /// Values are in [-scale, scale].
   Trial(const cuda::Api& api, cudaStream_t stream, const ScratchLayout& layout,
-        TrialOperands operands, void* scratch);
+        TrialOperands operands, void* scratch, float scale = 1);
 
   /// Fills all scratch anew: inputs with `data`, outputs that nobody reads with NaN.
   [[nodiscard]] Status fill(TrialData data);
@@ -51,6 +52,7 @@ class Trial {
   std::byte* scratch_;
   std::size_t bytes_;
   AddressMap addresses_;
+  std::vector<float> pattern_;
 };
 
 /// Why `got` is not `expected` up to f32 rounding: an element further away than 1e-4 of its own

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -16,7 +18,8 @@ namespace ai::test {
 
 /// relu(A B) of several plans in turn as one kernel of the fake. Nothing is written that the run
 /// does not keep.
-inline std::shared_ptr<TestStep> fused_step(FakeCuda& fake, const PlanRun& run, const Way& way) {
+inline std::shared_ptr<TestStep> fused_step(FakeCuda& fake, const PlanRun& run, const Way& way,
+                                            float* largest) {
   std::vector<GemmForward> calls;
   for (const GemmPlan& plan : run.plans) calls.push_back(plan.forward());
   const std::vector<bool> keeps = run.keeps_y;
@@ -27,7 +30,7 @@ inline std::shared_ptr<TestStep> fused_step(FakeCuda& fake, const PlanRun& run, 
     reads.push_back(range_of(calls[i].B));
     if (keeps[i]) writes.push_back(range_of(calls[i].Y));
   }
-  const auto body = [&fake, calls, keeps, flaw, takes_us = way.takes_us](
+  const auto body = [&fake, calls, keeps, flaw, largest, takes_us = way.takes_us](
                         const AddressMap& addresses, Stream stream) -> Status {
     std::vector<const float*> weights;
     std::vector<float*> results;
@@ -52,8 +55,9 @@ inline std::shared_ptr<TestStep> fused_step(FakeCuda& fake, const PlanRun& run, 
           for (std::int64_t j = 0; j < n; ++j) {
             double sum = 0;
             for (std::int64_t t = 0; t < k; ++t) {
-              sum += static_cast<double>(now[static_cast<std::size_t>(i * k + t)]) *
-                     weights[l][t * calls[l].B.desc.stride[0] + j];
+              const float w = weights[l][t * calls[l].B.desc.stride[0] + j];
+              sum += static_cast<double>(now[static_cast<std::size_t>(i * k + t)]) * w;
+              if (std::isfinite(w)) *largest = std::max(*largest, std::abs(w));
             }
             if (flaw == Flaw::WrongValue && l == 0) sum += 1;
             next.push_back(static_cast<float>(sum < 0 ? 0 : sum));
@@ -93,6 +97,7 @@ class FusingBackend final : public Backend {
   std::vector<std::size_t> asked;    ///< runs in each call
   std::vector<std::size_t> most;     ///< FuseOptions::most of each call
   std::vector<std::string> folders;  ///< likewise
+  mutable float largest = 0;         ///< weight that a fused kernel saw
 
  private:
   Result<std::vector<Task>> lower_run(std::span<const GemmPlan> run,
@@ -140,7 +145,7 @@ class FusingBackend final : public Backend {
   }
 
   [[nodiscard]] Candidate made(const PlanRun& run, const Way& way) const {
-    Candidate made = candidate(way.name, fused_step(fake_, run, way), way.trusted);
+    Candidate made = candidate(way.name, fused_step(fake_, run, way, &largest), way.trusted);
     made.recipe = std::string("make ") + way.name;
     return made;
   }

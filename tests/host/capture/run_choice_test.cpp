@@ -1,5 +1,7 @@
 #include <doctest/doctest.h>
 
+#include <cmath>
+
 #include "fused_program.hpp"
 
 using ai::test::FusedProgram;
@@ -82,6 +84,24 @@ TEST_CASE("a Y in user memory is written, and compared") {
   chain.check_result(executable);
   CHECK(FusedProgram::values(chain.layers[0].call.Y) ==
         FusedProgram::expected({chain.layers[0].call}));
+}
+
+TEST_CASE("what there was no time to measure is not taken for its estimate") {
+  Chain chain;
+  ai::Executable executable = chain.capture(0);
+  CHECK(names(executable) == Names{"plain", "plain", "plain"});
+  CHECK(executable.tuning().candidates_timed == 0);
+  CHECK(has(executable.explain(), "* layers"));
+  chain.check_result(executable);
+  // Nor is it kept.
+  CHECK(names(chain.capture()) == Names{"chain/1"});
+}
+
+TEST_CASE("a check is of values that do not grow from layer to layer") {
+  Chain chain;
+  (void)chain.capture();
+  CHECK(chain.backend.largest > 0.5F);
+  CHECK(chain.backend.largest <= std::sqrt(3.0F / 5.0F));  // of the widest layer
 }
 
 TEST_CASE("without measuring the first way is taken, and one is enough") {

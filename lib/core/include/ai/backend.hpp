@@ -39,7 +39,7 @@ struct Task {
   bool recalled = false;
   std::size_t queries = 0;   ///< how often a library was searched for candidates
   std::size_t compiled = 0;  ///< kernels that were compiled for it
-  double compile_s = 0;      ///< what that took, one after another
+  double compile_s = 0;      ///< what each took, added up
 };
 
 /// Forward plans that one kernel may carry out: the A of each is the Y of the one before it.
