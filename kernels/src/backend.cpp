@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "ai/kernels/backend_factory.hpp"
-#include "cuda/guards.hpp"
 #include "chain_step.hpp"
+#include "cuda/guards.hpp"
 #include "fuse.hpp"
 #include "kernels/lower.hpp"
 

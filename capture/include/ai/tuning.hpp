@@ -12,8 +12,8 @@ namespace ai {
 
 /// How candidates are chosen.
 enum class Tuning {
-  Off,        ///< table order: the first candidate that applies and passes its check; no tuning file
-  Measure,    ///< what the tuning file knows is taken; what it does not know is measured and stored
+  Off,      ///< table order: the first candidate that applies and passes its check; no tuning file
+  Measure,  ///< what the tuning file knows is taken; what it does not know is measured and stored
   Remeasure,  ///< measured, whatever the file knows, and stored instead of that
 };
 
