@@ -64,8 +64,8 @@ Status RunChooser::begin(double share_s) {
     first.push_back(i);
     if (entry.known) known.push_back(i);
   }
-  AI_RETURN_IF_ERROR(fuse(first));
-  AI_RETURN_IF_ERROR(fuse(settle_known(known)));
+  AI_RETURN_IF_ERROR(fuse(first, Way::Any));
+  AI_RETURN_IF_ERROR(fuse(settle_known(known), Way::Any));
   for (const std::size_t i : first) settle_unknown(entries_[i]);
   return settle_repeats();
 }
@@ -98,7 +98,7 @@ Status RunChooser::finish(const Layers& layers, double begin, double end) {
 
 bool RunChooser::is_whole(std::size_t item) const {
   return std::any_of(entries_.begin(), entries_.end(), [&](const Entry& entry) {
-    const std::vector<std::size_t>& items = entry.decided.run.items;
+    const std::vector<std::size_t>& items = entry.decided.lowered.run->items;
     return entry.decided.is_whole && std::find(items.begin(), items.end(), item) != items.end();
   });
 }
@@ -139,9 +139,8 @@ void RunChooser::list_runs() {
     entry.plans.keeps_y = run.keeps_y;
     entry.decided.lowered.problem = problem_key(entry.plans);
     entry.decided.lowered.item = run.items.front();
-    entry.decided.lowered.run = run;
     entry.decided.lowered.trial_scale = scale_of(entry.plans);
-    entry.decided.run = std::move(run);
+    entry.decided.lowered.run = std::move(run);
     const auto [first, is_new] = first_of.emplace(entry.decided.lowered.problem, entries_.size());
     if (!is_new) entry.repeats = first->second;
     entry.decided.is_repeat = !is_new;
@@ -163,15 +162,13 @@ bool RunChooser::recall_layers(Entry& entry) {
   return true;
 }
 
-Status RunChooser::fuse(const Indices& which) {
+Status RunChooser::fuse(const Indices& which, Way way) {
   if (which.empty()) return {};
   std::vector<PlanRun> runs;
   for (const std::size_t i : which) runs.push_back(entries_[i].plans);
-  const bool all_known = std::all_of(which.begin(), which.end(),
-                                     [&](std::size_t i) { return entries_[i].known.has_value(); });
   FuseOptions options;
   options.most = std::clamp(kMostKernels / which.size(), std::size_t{1}, options.most);
-  if (!settings_.measure || all_known) options.most = 1;
+  if (!settings_.measure || way == Way::AsKnown) options.most = 1;
   options.kernel_folder = settings_.kernel_folder;
   const Recall recall = [&](std::size_t run) {
     const std::optional<StoredChoice>& known = entries_[which[run]].known;
@@ -258,7 +255,7 @@ Status RunChooser::settle_repeats() {
     entry.known->candidate = {candidate.name, candidate.recipe};
     which.push_back(i);
   }
-  AI_RETURN_IF_ERROR(fuse(which));
+  AI_RETURN_IF_ERROR(fuse(which, Way::AsKnown));
   for (const std::size_t i : which) {
     Entry& entry = entries_[i];
     const std::string wanted = std::exchange(entry.known, std::nullopt)->candidate.name;
@@ -282,7 +279,7 @@ Status RunChooser::settle_repeats() {
 Status RunChooser::measure(Entry& entry, const Layers& layers, const TunerSettings& settings) {
   LoweredTask& lowered = entry.decided.lowered;
   const std::vector<MemoryRange> storage = storage_of(lowered.task);
-  lowered.task.candidates.push_back(plan_by_plan(layers(entry.decided.run)));
+  lowered.task.candidates.push_back(plan_by_plan(layers(*lowered.run)));
   Result<std::vector<Choice>> choices =
       choose(api_, program_.device_index(), {&lowered, 1}, storage, settings);
   AI_RETURN_IF_ERROR(choices.status());

@@ -222,7 +222,7 @@ class Selector {
         }
         continue;
       }
-      for (const std::size_t item : decided.run.items) {
+      for (const std::size_t item : decided.lowered.run->items) {
         const Part& part = parts_[item];
         for (const LoweredTask& lowered : part.tasks) {
           count(lowered.task, lowered.stored.has_value());
@@ -232,8 +232,8 @@ class Selector {
         }
         parts_[item] = {};
       }
-      Part& part = parts_[decided.run.items.front()];
-      if (decided.is_repeat) part.repeats = decided.run.items.front();
+      Part& part = parts_[decided.lowered.run->items.front()];
+      if (decided.is_repeat) part.repeats = decided.lowered.run->items.front();
       part.tasks.push_back(std::move(decided.lowered));
       part.choices.push_back(std::move(decided.choice));
     }

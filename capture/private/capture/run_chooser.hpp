@@ -50,7 +50,6 @@ class RunChooser {
 
   /// A run and what became of it.
   struct Decided {
-    Run run = {};
     LoweredTask lowered = {};  ///< the ways to carry it out; none: there is nothing to say of it
     Choice choice = {};
     bool is_repeat = false;  ///< of an earlier run's problem
@@ -72,8 +71,10 @@ class RunChooser {
 
   void list_runs();
   [[nodiscard]] bool recall_layers(Entry& entry);
+  /// AsKnown: what is known alone, and no search in place of it.
+  enum class Way { Any, AsKnown };
   /// Asks the backend for ways to carry the runs out, for what is known alone where that is so.
-  [[nodiscard]] Status fuse(const Indices& which);
+  [[nodiscard]] Status fuse(const Indices& which, Way way);
   /// Of runs whose candidate is known; gives those that cannot be had.
   [[nodiscard]] Indices settle_known(const Indices& which);
   void settle_unknown(Entry& entry);

@@ -252,6 +252,7 @@ TEST_CASE("a way that cannot be had again is told and measured anew") {
     CHECK(names(executable) == Names{"chain/0"});
     chain.check_result(executable);
   }
+  CHECK(chain.backend.most.back() == 8);  // the search is as wide as the first
   REQUIRE(chain.warnings.size() == 1);
   CHECK(has(chain.warnings[0], "3 layers of a run at once"));
 }

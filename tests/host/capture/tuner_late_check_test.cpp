@@ -115,16 +115,23 @@ TEST_CASE("no check is late for the sake of what is hardly quicker than the fall
   CHECK(settled(fake) == "");
 }
 
+/// Twenty quick ways that are wrong, and a slow one.
+struct ManyWrong {
+  ManyWrong() : names(20) {
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      names[i] = "wrong" + std::to_string(i);
+      ways.push_back({names[i].c_str(), 10e3, Flaw::LosesInf, false});
+    }
+    ways.push_back({"plain", 20e3});
+  }
+  std::vector<std::string> names;
+  std::vector<Way> ways;
+};
+
 TEST_CASE("wrong ones, however many, cost no more than the budget and a quarter of a share") {
   FakeCuda fake;
-  std::vector<std::string> names(20);
-  std::vector<Way> ways;
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    names[i] = "wrong" + std::to_string(i);
-    ways.push_back({names[i].c_str(), 10e3, Flaw::LosesInf, false});
-  }
-  ways.push_back({"plain", 20e3});
-  Tuned tuned(fake, ways);
+  const ManyWrong wrong;
+  Tuned tuned(fake, wrong.ways);
   tuned.add_problem();
   const std::string text = tuned.capture(true, 1.0);
   CHECK_MESSAGE(tuned.chosen() == "plain", text);
@@ -136,14 +143,8 @@ TEST_CASE("wrong ones, however many, cost no more than the budget and a quarter 
 
 TEST_CASE("late checks take nothing from the tasks that follow") {
   FakeCuda fake;
-  std::vector<std::string> names(20);
-  std::vector<Way> ways;
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    names[i] = "wrong" + std::to_string(i);
-    ways.push_back({names[i].c_str(), 10e3, Flaw::LosesInf, false});
-  }
-  ways.push_back({"plain", 20e3});
-  Tuned tuned(fake, ways);
+  const ManyWrong wrong;
+  Tuned tuned(fake, wrong.ways);
   tuned.add_problem();
   double began_s = 0;
   detail::TunerSettings tuner = settings(fake, true, 1.0);
