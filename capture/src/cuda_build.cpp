@@ -1,9 +1,11 @@
+#include <cstddef>
 #include <memory>
 #include <utility>
 
 #include "capture/choice.hpp"
 #include "capture/cuda_executable.hpp"
 #include "capture/graph_exec.hpp"
+#include "cuda/error.hpp"
 
 namespace ai::detail {
 
@@ -17,6 +19,21 @@ std::vector<RecordedStep> recorded_steps(const Blueprint& blueprint) {
   return steps;
 }
 
+namespace {
+
+/// Before the graph is launched for the first time, on whatever stream.
+Status clear_state(const cuda::Api& api, const WorkspacePlan& workspace, void* base,
+                   cudaStream_t stream) {
+  if (workspace.state.empty()) return {};
+  for (const Placement& state : workspace.state) {
+    void* const place = static_cast<std::byte*>(base) + state.offset;
+    AI_CUDA_RETURN_IF_ERROR(api, memset_2d_async, place, state.bytes, 0, state.bytes, 1, stream);
+  }
+  return cuda::to_status(api, api.stream_synchronize(stream), "cudaStreamSynchronize");
+}
+
+}  // namespace
+
 Result<CudaParts> build(const cuda::Api& api, Blueprint& blueprint) {
   StepLists dependencies = step_lists(blueprint);
   const WorkspacePlan workspace = plan_workspace(blueprint, dependencies);
@@ -28,10 +45,12 @@ Result<CudaParts> build(const cuda::Api& api, Blueprint& blueprint) {
     return Status(memory.status().code(), "the workspace: " + memory.status().message());
   }
   retained->workspace = std::move(*memory);
-  bind(blueprint, workspace, retained->workspace.data());
+  bind(blueprint, workspace, base);
 
   Result<cuda::OwnedStream> stream = cuda::make_stream(api);
   if (!stream) return stream.status();
+  void* const base = retained->workspace.data();
+  AI_RETURN_IF_ERROR(clear_state(api, workspace, base, stream->get()));
   Result<Recording> recording =
       record(api, stream->get(), recorded_steps(blueprint), dependencies, blueprint.retries);
   if (!recording) return recording.status();

@@ -50,6 +50,11 @@ ScratchLayout::ScratchLayout(const Task& task) {
     end = offset + bytes;
   }
   plan_.bytes = (end + kAlignment - 1) / kAlignment * kAlignment;
+  for (const Candidate& candidate : task.candidates) {
+    for (const auto& step : candidate.steps) {
+      for (const MemoryRange& range : step->state()) add_once(state_, range);
+    }
+  }
 }
 
 std::vector<MemoryRange> storage_between(std::span<const LoweredTask> tasks) {

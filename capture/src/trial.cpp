@@ -84,6 +84,7 @@ Trial::Trial(const cuda::Api& api, cudaStream_t stream, const ScratchLayout& lay
     : api_(api),
       stream_(stream),
       operands_(std::move(operands)),
+      state_(layout.state()),
       scratch_(static_cast<std::byte*>(scratch)),
       bytes_(layout.bytes()),
       addresses_(layout.over(scratch)),
@@ -126,11 +127,16 @@ Status Trial::plant(TrialData data) {
 }
 
 Status Trial::poison() {
-  for (const MemoryRange& range : operands_.fresh) {
+  AI_RETURN_IF_ERROR(set_all(operands_.fresh, 0xFF));
+  return set_all(state_, 0);
+}
+
+Status Trial::set_all(std::span<const MemoryRange> ranges, int byte) {
+  for (const MemoryRange& range : ranges) {
     void* const place = addresses_(reinterpret_cast<const void*>(range.begin));
     const auto width = static_cast<std::size_t>(range.width);
     const std::size_t pitch = range.rows == 1 ? width : static_cast<std::size_t>(range.pitch);
-    AI_CUDA_RETURN_IF_ERROR(api_, memset_2d_async, place, pitch, 0xFF, width,
+    AI_CUDA_RETURN_IF_ERROR(api_, memset_2d_async, place, pitch, byte, width,
                             static_cast<std::size_t>(range.rows), stream_);
   }
   return {};

@@ -46,10 +46,12 @@ struct Buffer {
   StepSet users;
   StepSet before;  // the steps that precede every user
   bool used = false;
+  bool is_state = false;
   std::size_t offset = 0;
 };
 
 bool may_share(const Buffer& a, const Buffer& b) noexcept {
+  if (a.is_state || b.is_state) return false;
   return a.users.inside(b.before) || b.users.inside(a.before);
 }
 
@@ -156,6 +158,10 @@ WorkspacePlan plan_workspace(std::span<const Step* const> steps,
         buffer.used = true;
       }
     }
+    for (const MemoryRange& range : steps[i]->state()) {
+      const int b = range.empty() ? -1 : find(intervals, range.begin);
+      if (b >= 0) buffers[static_cast<std::size_t>(b)].is_state = true;
+    }
   }
   std::erase_if(buffers, [](const Buffer& buffer) { return !buffer.used; });
 
@@ -172,6 +178,7 @@ WorkspacePlan plan_workspace(std::span<const Step* const> steps,
   }
   for (const Buffer& buffer : buffers) {
     plan.placements.push_back({buffer.interval.begin, buffer.bytes(), buffer.offset});
+    if (buffer.is_state) plan.state.push_back(plan.placements.back());
   }
   return plan;
 }

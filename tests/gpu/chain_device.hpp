@@ -114,7 +114,7 @@ class ChainBuilder {
 }
 
 /// Measured anew, and kept nowhere unless `file` names a tuning file.
-[[nodiscard]] inline ai::CaptureOptions measured(double budget_s = 0.5, std::string file = "") {
+[[nodiscard]] inline ai::CaptureOptions measured(double budget_s = 4.0, std::string file = "") {
   return {
       .tuning = ai::Tuning::Measure, .tuning_budget_s = budget_s, .tuning_cache = std::move(file)};
 }

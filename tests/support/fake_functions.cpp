@@ -236,6 +236,11 @@ struct FakeRuntime {
     *out = 1;
     return cudaSuccess;
   }
+  static cudaError_t occupancy_max_active_blocks(int* out, const void*, int, std::size_t) {
+    if (const cudaError_t e = fake().enter("occupancy_max_active_blocks")) return e;
+    *out = 1;
+    return cudaSuccess;
+  }
   static cudaError_t event_create_with_flags(cudaEvent_t* out, unsigned) {
     if (const cudaError_t e = fake().enter("event_create_with_flags")) return e;
     auto made = std::make_unique<FakeCuda::Event>();
@@ -303,6 +308,7 @@ const cuda::Api& FakeCuda::api() {
     GE_FAKE(library_get_kernel);
     GE_FAKE(func_set_attribute);
     GE_FAKE(occupancy_max_active_clusters);
+    GE_FAKE(occupancy_max_active_blocks);
     GE_FAKE(event_create_with_flags);
     GE_FAKE(event_destroy);
     GE_FAKE(event_record);

@@ -20,9 +20,12 @@ class ScratchLayout {
   [[nodiscard]] std::size_t bytes() const noexcept { return plan_.bytes; }
   /// Over a 256-byte aligned block.
   [[nodiscard]] AddressMap over(void* base) const { return plan_.over(base); }
+  /// Step::state() of all steps: zero before a trial.
+  [[nodiscard]] const std::vector<MemoryRange>& state() const noexcept { return state_; }
 
  private:
   WorkspacePlan plan_;
+  std::vector<MemoryRange> state_;
 };
 
 /// Symbolic storage that steps of more than one task use: what one task hands to another there is

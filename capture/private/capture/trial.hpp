@@ -31,7 +31,8 @@ class Trial {
   Trial(const cuda::Api& api, cudaStream_t stream, const ScratchLayout& layout,
         TrialOperands operands, void* scratch, float scale = 1);
 
-  /// Fills all scratch anew: inputs with `data`, outputs that nobody reads with NaN.
+  /// Fills all scratch anew: inputs with `data`, outputs that nobody reads with NaN, the state of
+  /// steps with zeros.
   [[nodiscard]] Status fill(TrialData data);
   /// Fills, runs `candidate` to its end and reads the outputs.
   [[nodiscard]] Result<TrialOutputs> run(const Candidate& candidate, TrialData data);
@@ -44,11 +45,13 @@ class Trial {
  private:
   [[nodiscard]] Status plant(TrialData data);
   [[nodiscard]] Status poison();
+  [[nodiscard]] Status set_all(std::span<const MemoryRange> ranges, int byte);
   [[nodiscard]] Result<TrialOutputs> read();
 
   const cuda::Api& api_;
   cudaStream_t stream_;
   TrialOperands operands_;
+  std::vector<MemoryRange> state_;
   std::byte* scratch_;
   std::size_t bytes_;
   AddressMap addresses_;

@@ -21,6 +21,7 @@ struct Placement {
 struct WorkspacePlan {
   std::size_t bytes = 0;
   std::vector<Placement> placements;  ///< by ascending address
+  std::vector<Placement> state;       ///< those of them that must be zero at first
 
   /// The symbolic buffers over a block of at least `bytes` at `base`.
   [[nodiscard]] AddressMap over(void* base) const;
@@ -29,7 +30,8 @@ struct WorkspacePlan {
 /// Plans the workspace of `steps`. `dependencies` is theirs, as ai::dependencies gives it. A buffer
 /// is a temporary of `temporaries`, or what overlapping symbolic ranges of the steps add up to. Two
 /// buffers share bytes only where each user of one is ordered before each user of the other by the
-/// dependencies alone, so sharing asks for no further order. Buffers without a user get no place.
+/// dependencies alone, so sharing asks for no further order. One with Step::state() in it shares
+/// none. Buffers without a user get no place.
 [[nodiscard]] WorkspacePlan plan_workspace(std::span<const Step* const> steps,
                                            const std::vector<std::vector<int>>& dependencies,
                                            std::span<const MemoryRange> temporaries);

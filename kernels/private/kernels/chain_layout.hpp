@@ -25,6 +25,9 @@ struct Layer {
   int y_m = 0;  ///< from row to row of Y; its columns are side by side
   bool writes_z = false;
   int z_m = 0;
+  bool w16 = false;  ///< 16-byte accesses to W may be made: it and its rows (columns, if transposed)
+  bool y16 = false;  ///< begin at multiples of 16 bytes; the same for Y and
+  bool z16 = false;  ///< for Z
 };
 
 /// The rows of the network's input, and its strides.
@@ -32,6 +35,7 @@ struct Input {
   int rows = 0;
   int x_m = 0;
   int x_k = 0;
+  bool x16 = false;  ///< as Layer::w16
 };
 
 /// A cluster of blocks takes `slab` rows through all layers: every block some columns of each

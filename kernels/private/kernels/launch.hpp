@@ -11,8 +11,8 @@
 namespace ai::kernels {
 
 /// Blocks along x (up to 2^31 - 1) and y (up to kMostBlocksY: what may have more rows goes along
-/// x), threads per block along each, dynamic shared memory, and how many blocks along x make a
-/// cluster (1: none do).
+/// x), threads per block along each, dynamic shared memory, how many blocks along x make a cluster
+/// (1: none do), and whether all blocks must run at once (a cooperative launch).
 struct LaunchShape {
   std::int64_t blocks = 1;
   int threads = 256;
@@ -20,6 +20,7 @@ struct LaunchShape {
   std::int64_t blocks_y = 1;
   int threads_y = 1;
   int cluster = 1;
+  bool cooperative = false;
 };
 inline constexpr std::int64_t kMostBlocksY = 65535;
 
@@ -48,7 +49,7 @@ template <typename... Parameters>
 
 /// Prepares `kernel` on the current device, and loads it, for launches of this shape: its shared
 /// memory may be more than is common, and its clusters larger. Unsupported where the device has no
-/// room for a cluster at all.
+/// room for a cluster at all, or not for all blocks of a cooperative launch.
 [[nodiscard]] Status prepare_launch(const cuda::Api& api, const void* kernel,
                                     const LaunchShape& shape) noexcept;
 

@@ -70,6 +70,7 @@ const Api& runtime_api() noexcept {
       .func_get_attributes = &::cudaFuncGetAttributes,
       .func_set_attribute = &::cudaFuncSetAttribute,
       .occupancy_max_active_clusters = &::cudaOccupancyMaxActiveClusters,
+      .occupancy_max_active_blocks = &::cudaOccupancyMaxActiveBlocksPerMultiprocessor,
       .library_load_data = &::cudaLibraryLoadData,
       .library_unload = &::cudaLibraryUnload,
       .library_get_kernel = &::cudaLibraryGetKernel,

@@ -23,8 +23,12 @@ using Stream = CUstream_st*;
 /// and re-recording.
 class Step {
  public:
-  Step(std::string name, std::vector<MemoryRange> reads, std::vector<MemoryRange> writes)
-      : name_(std::move(name)), reads_(std::move(reads)), writes_(std::move(writes)) {}
+  Step(std::string name, std::vector<MemoryRange> reads, std::vector<MemoryRange> writes,
+       std::vector<MemoryRange> state = {})
+      : name_(std::move(name)),
+        reads_(std::move(reads)),
+        writes_(std::move(writes)),
+        state_(std::move(state)) {}
   virtual ~Step() = default;
   Step(const Step&) = delete;
   Step& operator=(const Step&) = delete;
@@ -34,6 +38,9 @@ class Step {
   /// the graph its edges and scratch its lifetime.
   [[nodiscard]] const std::vector<MemoryRange>& reads() const noexcept { return reads_; }
   [[nodiscard]] const std::vector<MemoryRange>& writes() const noexcept { return writes_; }
+  /// Scratch that is this step's alone, among writes() too: zero before it first runs over it, and
+  /// from then on what the step itself left there. Symbolic.
+  [[nodiscard]] const std::vector<MemoryRange>& state() const noexcept { return state_; }
 
   /// Loads what `enqueue` needs (kernels, libraries). Called on the step's device, outside any
   /// capture, before the first enqueue; may allocate and synchronise. Must not touch operands.
@@ -48,6 +55,7 @@ class Step {
   std::string name_;
   std::vector<MemoryRange> reads_;
   std::vector<MemoryRange> writes_;
+  std::vector<MemoryRange> state_;
 };
 
 /// What a piece of work reads and what it writes.

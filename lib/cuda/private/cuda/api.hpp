@@ -85,6 +85,7 @@ struct Api {
   cudaError_t (*func_set_attribute)(const void*, cudaFuncAttribute,
                                     int) = {};  // likewise, to the end
   cudaError_t (*occupancy_max_active_clusters)(int*, const void*, const cudaLaunchConfig_t*) = {};
+  cudaError_t (*occupancy_max_active_blocks)(int*, const void*, int, std::size_t) = {};
   decltype(&::cudaLibraryLoadData) library_load_data = {};
   decltype(&::cudaLibraryUnload) library_unload = {};
   decltype(&::cudaLibraryGetKernel) library_get_kernel = {};
