@@ -50,10 +50,10 @@ Result<TargetDevice> target_device(const cuda::Api& api, int device) noexcept {
   return target;
 }
 
-cuda::CompileRequest request_for(const Network& network, const Shape& shape,
+cuda::CompileRequest request_for(const Network& network, const Form& form,
                                  const TargetDevice& device) {
   cuda::CompileRequest request;
-  request.source = source_of(network, shape);
+  request.source = source_of(network, form);
   request.name = "chain.cu";
   for (const Header& header : headers()) {
     request.headers.push_back({header.name, header.text});

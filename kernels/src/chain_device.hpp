@@ -5,7 +5,7 @@
 #include "ai/status.hpp"
 #include "cuda/api.hpp"
 #include "cuda/nvrtc_compile.hpp"
-#include "kernels/chain_shapes.hpp"
+#include "kernels/chain_form.hpp"
 
 namespace ai::kernels::chain {
 
@@ -22,9 +22,9 @@ struct TargetDevice {
 /// Asks the runtime.
 [[nodiscard]] Result<TargetDevice> target_device(const cuda::Api& api, int device) noexcept;
 
-/// The kernel for one network and shape. Equal networks have equal requests. May throw
+/// The kernel for one network and form. Equal networks have equal requests. May throw
 /// std::bad_alloc.
-[[nodiscard]] cuda::CompileRequest request_for(const Network& network, const Shape& shape,
+[[nodiscard]] cuda::CompileRequest request_for(const Network& network, const Form& form,
                                                const TargetDevice& device);
 
 }  // namespace ai::kernels::chain

@@ -1,6 +1,10 @@
 #include "kernels/chain_shapes.hpp"
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include "core/text.hpp"
 
 namespace ai::kernels::chain {
 namespace {
@@ -97,7 +101,7 @@ std::vector<Estimated> all_shapes(const Network& network, const Machine& machine
             if (staged && slab == 1) continue;
             Shape shape{slab, cluster, threads, columns, staged};
             if (windows) shape.window = std::max(widest_window(network, shape, machine), 1);
-            if (!fits(network, shape, machine)) continue;
+            if (!reason_against(network, shape, machine).empty()) continue;
             all.push_back({shape, estimate_us(network, shape, machine)});
           }
         }
@@ -133,8 +137,43 @@ double estimate_us(const Network& network, const Shape& shape, const Machine& ma
   return (kBegin + waves * wave) / machine.clock_hz * 1e6;
 }
 
-bool fits(const Network& network, const Shape& shape, const Machine& machine) {
-  return reason_against(network, shape, limits_of(shape, machine)).empty();
+std::string reason_against(const Network& network, const Shape& shape, const Machine& machine) {
+  return reason_against(network, shape, limits_of(shape, machine));
+}
+
+std::string reason_against(const Network& network, const Shape& shape, const Limits& limits) {
+  const auto more = [](const char* what, int needed, int there) {
+    return std::string("needs ") + std::to_string(needed) + " " + what + " of " +
+           std::to_string(there);
+  };
+  if (shape.cluster > limits.cluster) {
+    return more("blocks a cluster", shape.cluster, limits.cluster);
+  }
+  const auto depth = static_cast<int>(network.layers.size());
+  const Layout layout = layout_of(network.layers.data(), depth, shape);
+  if (layout.shared > limits.shared_bytes / 4) {
+    return more("bytes of shared memory", 4 * layout.shared, limits.shared_bytes);
+  }
+  const int registers = layout.registers + other_registers(depth);
+  if (registers > limits.registers) return more("registers", registers, limits.registers);
+  return {};
+}
+
+LaunchShape launch_shape(const Network& network, const Shape& shape) noexcept {
+  const auto depth = static_cast<int>(network.layers.size());
+  const Layout layout = layout_of(network.layers.data(), depth, shape);
+  LaunchShape launch;
+  const std::int64_t slabs = (std::int64_t{network.input.rows} + shape.slab - 1) / shape.slab;
+  launch.blocks = slabs * shape.cluster;
+  launch.threads = shape.threads;
+  launch.shared_bytes = sizeof(float) * static_cast<std::size_t>(layout.shared);
+  launch.cluster = shape.cluster;
+  return launch;
+}
+
+std::string initializer_of(const Shape& shape) {
+  return text("{", shape.slab, ", ", shape.cluster, ", ", shape.threads, ", ", shape.columns, ", ",
+              shape.staged ? "true" : "false", ", ", shape.window, "}");
 }
 
 std::vector<Shape> shapes_for(const Network& network, const Machine& machine, std::size_t count) {

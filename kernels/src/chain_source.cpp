@@ -39,34 +39,40 @@ std::string text_of(bool value) {
   return value ? "true" : "false";
 }
 
-std::string text_of(const Layer& layer) {
+std::string text_of(const Layer& layer, bool aligned) {
   using std::to_string;
   return list({to_string(layer.k), to_string(layer.n), to_string(layer.w_k), to_string(layer.w_n),
                std::string("ActKind::") + ai::to_string(layer.act), exact(layer.slope),
                exact(layer.alpha), text_of(layer.has_bias), to_string(layer.bias_m),
                to_string(layer.bias_n), text_of(layer.writes_y), to_string(layer.y_m),
-               text_of(layer.writes_z), to_string(layer.z_m)});
+               text_of(layer.writes_z), to_string(layer.z_m), text_of(aligned && layer.w16),
+               text_of(aligned && layer.y16), text_of(aligned && layer.z16)});
 }
 
 }  // namespace
 
-std::string source_of(const Network& network, const Shape& shape) {
+std::string source_of(const Network& network, const Specification& specification) {
   using std::to_string;
+  const bool aligned = specification.knows_alignment;
   std::string text =
       "#include \"kernels/chain_cluster.cuh\"\n"
-      "#include \"kernels/chain_layout.hpp\"\n"
+      "#include \"";
+  text += specification.layout;
+  text +=
+      "\"\n"
       "namespace ai::kernels::chain {\n"
       "constexpr Input kInput = ";
   const Input& input = network.input;
-  text += list({to_string(input.rows), to_string(input.x_m), to_string(input.x_k)});
-  text += ";\nconstexpr Shape kShape = ";
-  text += list({to_string(shape.slab), to_string(shape.cluster), to_string(shape.threads),
-                to_string(shape.columns), text_of(shape.staged), to_string(shape.window)});
+  text += list({to_string(input.rows), to_string(input.x_m), to_string(input.x_k),
+                text_of(aligned && input.x16)});
+  text += ";\nconstexpr ";
+  text += specification.type;
+  text += " kShape = " + specification.shape;
   text += ";\nconstexpr int kDepth = " + to_string(network.layers.size());
   text += ";\nconstexpr Layer kLayers[kDepth] = {\n";
-  for (const Layer& layer : network.layers) text += "    " + text_of(layer) + ",\n";
+  for (const Layer& layer : network.layers) text += "    " + text_of(layer, aligned) + ",\n";
   text += "};\n}  // namespace ai::kernels::chain\n";
-  return text + kKernelText;
+  return text + specification.kernel;
 }
 
 std::span<const Header> headers() noexcept {
@@ -80,24 +86,6 @@ std::span<const Header> headers() noexcept {
 std::span<const char* const> options() noexcept {
   static constexpr std::array<const char*, 2> kOptions = {"-std=c++20", "-default-device"};
   return kOptions;
-}
-
-std::string reason_against(const Network& network, const Shape& shape, const Limits& limits) {
-  const auto more = [](const char* what, int needed, int there) {
-    return std::string("needs ") + std::to_string(needed) + " " + what + " of " +
-           std::to_string(there);
-  };
-  if (shape.cluster > limits.cluster) {
-    return more("blocks a cluster", shape.cluster, limits.cluster);
-  }
-  const auto depth = static_cast<int>(network.layers.size());
-  const Layout layout = layout_of(network.layers.data(), depth, shape);
-  if (layout.shared > limits.shared_bytes / 4) {
-    return more("bytes of shared memory", 4 * layout.shared, limits.shared_bytes);
-  }
-  const int registers = layout.registers + other_registers(depth);
-  if (registers > limits.registers) return more("registers", registers, limits.registers);
-  return {};
 }
 
 }  // namespace ai::kernels::chain

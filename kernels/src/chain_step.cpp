@@ -34,28 +34,36 @@ std::vector<MemoryRange> writes_of(std::span<const GemmPlan> plans, const Networ
   return ranges;
 }
 
-LaunchShape launch_shape(const Network& network, const Shape& shape) noexcept {
-  const auto depth = static_cast<int>(network.layers.size());
-  const Layout layout = layout_of(network.layers.data(), depth, shape);
-  LaunchShape launch;
-  const std::int64_t slabs = (std::int64_t{network.input.rows} + shape.slab - 1) / shape.slab;
-  launch.blocks = slabs * shape.cluster;
-  launch.threads = shape.threads;
-  launch.shared_bytes = sizeof(float) * static_cast<std::size_t>(layout.shared);
-  launch.cluster = shape.cluster;
-  return launch;
+/// What the step touches and what it tells its kernel.
+struct Memory {
+  std::vector<MemoryRange> reads;
+  std::vector<MemoryRange> writes;
+  std::vector<MemoryRange> state;
+  std::vector<void*> arguments;
+};
+
+Memory memory_of(std::span<const GemmPlan> plans, const Network& network, const Form& form) {
+  Memory memory{reads_of(plans), writes_of(plans, network), {}, arguments_of(plans, network)};
+  const Storage storage = storage_of(network, form);
+  if (storage.state + storage.scratch == 0) return memory;
+  for (const std::size_t bytes : {storage.state, storage.scratch}) {
+    void* const at = bytes > 0 ? symbolic::allocate(bytes) : nullptr;
+    memory.arguments.push_back(at);
+    if (bytes > 0) memory.writes.push_back(range_of(at, bytes));
+  }
+  if (storage.state > 0) memory.state = {range_of(memory.arguments.end()[-2], storage.state)};
+  return memory;
 }
 
 class ChainStep final : public Step {
  public:
-  ChainStep(const cuda::Api& api, std::span<const GemmPlan> plans, const Network& network,
-            const Shape& shape, std::shared_ptr<cuda::KernelImage> image)
-      : Step(
-            "chain of " + std::to_string(plans.size()) + (plans.size() == 1 ? " layer" : " layers"),
-            reads_of(plans), writes_of(plans, network)),
+  ChainStep(const cuda::Api& api, std::size_t layers, Memory memory, const LaunchShape& shape,
+            std::shared_ptr<cuda::KernelImage> image)
+      : Step("chain of " + std::to_string(layers) + (layers == 1 ? " layer" : " layers"),
+             std::move(memory.reads), std::move(memory.writes), std::move(memory.state)),
         api_(api),
-        shape_(launch_shape(network, shape)),
-        arguments_(arguments_of(plans, network)),
+        shape_(shape),
+        arguments_(std::move(memory.arguments)),
         image_(std::move(image)) {}
 
   Status prepare() override {
@@ -68,7 +76,7 @@ class ChainStep final : public Step {
 
   // The kernel's one parameter is a structure of these addresses. Several threads may be here.
   Status enqueue(const AddressMap& addresses, Stream stream) override {
-    std::array<void*, 1 + 4 * kMostLayers> parameter;
+    std::array<void*, 3 + 4 * kMostLayers> parameter;
     std::transform(arguments_.begin(), arguments_.end(), parameter.begin(),
                    [&](void* at) { return at == nullptr ? nullptr : addresses(at); });
     void* parameters[] = {parameter.data()};
@@ -86,9 +94,10 @@ class ChainStep final : public Step {
 }  // namespace
 
 std::shared_ptr<Step> make_chain_step(const cuda::Api& api, std::span<const GemmPlan> plans,
-                                      const Network& network, const Shape& shape,
+                                      const Network& network, const Form& form,
                                       std::shared_ptr<cuda::KernelImage> image) {
-  return std::make_shared<ChainStep>(api, plans, network, shape, std::move(image));
+  return std::make_shared<ChainStep>(api, plans.size(), memory_of(plans, network, form),
+                                     launch_shape(network, form), std::move(image));
 }
 
 }  // namespace ai::kernels::chain

@@ -7,19 +7,19 @@
 #include "ai/gemm.hpp"
 #include "ai/step.hpp"
 #include "cuda/kernel_image.hpp"
-#include "kernels/chain_source.hpp"
+#include "kernels/chain_form.hpp"
 
 namespace ai::kernels::chain {
 
 /// Layers that a step can have.
 inline constexpr std::size_t kMostLayers = 63;
 
-/// A whole run in one launch of the kernel in `image`, compiled for `network` and `shape`.
+/// A whole run in one launch of the kernel in `image`, compiled for `network` and `form`.
 /// `network` is network_of(plans, ...). Loads the image when it is prepared. Named "chain of 4
 /// layers". Precondition: no more than kMostLayers. May throw std::bad_alloc.
 [[nodiscard]] std::shared_ptr<Step> make_chain_step(const cuda::Api& api,
                                                     std::span<const GemmPlan> plans,
-                                                    const Network& network, const Shape& shape,
+                                                    const Network& network, const Form& form,
                                                     std::shared_ptr<cuda::KernelImage> image);
 
 }  // namespace ai::kernels::chain

@@ -28,13 +28,13 @@ double plan_by_plan_us(const Network& network, const Machine& machine) {
   return us;
 }
 
-std::vector<Shape> worthwhile(const Network& network, std::vector<Shape> shapes,
-                              const Machine& machine, bool measured) {
+std::vector<Form> worthwhile(const Network& network, std::vector<Form> forms,
+                             const Machine& machine, bool measured) {
   const double most =
       (measured ? kMostIfMeasured : kMostUnmeasured) * plan_by_plan_us(network, machine);
-  std::erase_if(shapes,
-                [&](const Shape& shape) { return estimate_us(network, shape, machine) > most; });
-  return shapes;
+  std::erase_if(forms,
+                [&](const Form& form) { return estimate_us(network, form, machine) > most; });
+  return forms;
 }
 
 }  // namespace ai::kernels::chain

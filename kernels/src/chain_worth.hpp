@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "kernels/chain_shapes.hpp"
+#include "kernels/chain_form.hpp"
 
 namespace ai::kernels::chain {
 
@@ -11,9 +11,9 @@ namespace ai::kernels::chain {
 /// what its bytes or its arithmetic take.
 [[nodiscard]] double plan_by_plan_us(const Network& network, const Machine& machine);
 
-/// Those of `shapes` that may be worth their measuring: not estimated far above plan_by_plan_us().
+/// Those of `forms` that may be worth their measuring: not estimated far above plan_by_plan_us().
 /// Where nothing is going to be measured, only those clearly below. May throw std::bad_alloc.
-[[nodiscard]] std::vector<Shape> worthwhile(const Network& network, std::vector<Shape> shapes,
-                                            const Machine& machine, bool measured);
+[[nodiscard]] std::vector<Form> worthwhile(const Network& network, std::vector<Form> forms,
+                                           const Machine& machine, bool measured);
 
 }  // namespace ai::kernels::chain

@@ -20,8 +20,8 @@
 namespace ai::kernels {
 namespace {
 
+using chain::Form;
 using chain::Network;
-using chain::Shape;
 using chain::TargetDevice;
 
 constexpr const char* kFamily = "chain";
@@ -30,7 +30,7 @@ constexpr const char* kFamily = "chain";
 struct Fusing {
   std::span<const GemmPlan> plans = {};
   Network network = {};
-  std::vector<Shape> shapes = {};                 ///< to be had
+  std::vector<Form> forms = {};                   ///< to be had
   std::vector<cuda::RequestedImage> images = {};  ///< of these
   std::string reason = {};                        ///< why there are none
   bool recalled = false;
@@ -65,7 +65,7 @@ std::string no_shape_fits(const Network& network) {
               network.input.rows, " rows not into the shared memory");
 }
 
-std::string not_worth_it(const Network& network, const Shape& best, const TargetDevice& device) {
+std::string not_worth_it(const Network& network, const Form& best, const TargetDevice& device) {
   const auto tenths = [](double us) { return static_cast<float>(std::round(10 * us) / 10); };
   return text("it would take about ", tenths(estimate_us(network, best, device.machine)),
               " us, a step for each layer about ",
@@ -73,26 +73,26 @@ std::string not_worth_it(const Network& network, const Shape& best, const Target
 }
 
 void search(Fusing& run, const TargetDevice& device, const FuseOptions& options) {
-  const std::vector<Shape> all = shapes_for(run.network, device.machine, options.most);
-  run.shapes = worthwhile(run.network, all, device.machine, options.most > 1);
+  const std::vector<Form> all = forms_for(run.network, device.machine, options.most);
+  run.forms = worthwhile(run.network, all, device.machine, options.most > 1);
   if (options.most == 0) {
     run.reason = "no candidate was asked for";
   } else if (all.empty()) {
     run.reason = no_shape_fits(run.network);
-  } else if (run.shapes.empty()) {
+  } else if (run.forms.empty()) {
     run.reason = not_worth_it(run.network, all.front(), device);
   }
 }
 
-/// The shape that was found best earlier; none where it is of no use.
-std::optional<Shape> recalled_shape(const Network& network, const TargetDevice& device,
-                                    const TaskRecall& recall) {
+/// The form that was found best earlier; none where it is of no use.
+std::optional<Form> recalled_form(const Network& network, const TargetDevice& device,
+                                  const TaskRecall& recall) {
   const RecalledCandidate* const known = recall();
   if (known == nullptr) return std::nullopt;
-  const std::optional<Shape> shape = chain::parse_recipe(known->recipe);
-  if (!shape || known->name != chain::name_of(*shape)) return std::nullopt;
-  if (!fits(network, *shape, device.machine)) return std::nullopt;
-  return shape;
+  const std::optional<Form> form = chain::parse_form(known->recipe);
+  if (!form || known->name != chain::name_of(*form)) return std::nullopt;
+  if (!reason_against(network, *form, device.machine).empty()) return std::nullopt;
+  return form;
 }
 
 Result<Fusing> begin(const PlanRun& run, const TargetDevice& device, const FuseOptions& options,
@@ -118,8 +118,8 @@ Result<Fusing> begin(const PlanRun& run, const TargetDevice& device, const FuseO
                          " layers, more than ", static_cast<std::int64_t>(chain::kMostLayers));
   }
   if (!fusing.reason.empty()) return fusing;
-  if (const auto shape = recalled_shape(fusing.network, device, recall)) {
-    fusing.shapes = {*shape};
+  if (const auto form = recalled_form(fusing.network, device, recall)) {
+    fusing.forms = {*form};
     fusing.recalled = true;
   } else {
     search(fusing, device, options);
@@ -127,7 +127,7 @@ Result<Fusing> begin(const PlanRun& run, const TargetDevice& device, const FuseO
   return fusing;
 }
 
-/// Finds the images of all shapes of all of `runs`.
+/// Finds the images of all forms of all of `runs`.
 class Compiler {
  public:
   Compiler(const cuda::Api& api, cuda::NvrtcLoader load_nvrtc, const TargetDevice& device,
@@ -137,8 +137,8 @@ class Compiler {
   Status operator()(std::span<Fusing* const> runs) const {
     std::vector<cuda::CompileRequest> requests;
     for (const Fusing* run : runs) {
-      for (const Shape& shape : run->shapes) {
-        requests.push_back(request_for(run->network, shape, device_));
+      for (const Form& form : run->forms) {
+        requests.push_back(request_for(run->network, form, device_));
       }
     }
     Result<std::vector<cuda::RequestedImage>> images =
@@ -147,7 +147,7 @@ class Compiler {
     auto next = images->begin();
     for (Fusing* run : runs) {
       run->images.clear();
-      for (std::size_t i = 0; i < run->shapes.size(); ++i, ++next) {
+      for (std::size_t i = 0; i < run->forms.size(); ++i, ++next) {
         run->task.compiled += next->compiled ? 1 : 0;
         run->task.compile_s += next->compile_s;
         run->images.push_back(std::move(*next));
@@ -174,7 +174,7 @@ std::string reason_of(const Status& status) {
   return status.message().empty() ? status.to_string() : status.message();
 }
 
-/// Candidates in the order of the shapes, but first those that are none, each with its reason, and
+/// Candidates in the order of the forms, but first those that are none, each with its reason, and
 /// last those that keep some of their weights in memory after all.
 void add_candidates(Fusing& run, const cuda::Api& api) {
   std::vector<Candidate> none;
@@ -184,7 +184,7 @@ void add_candidates(Fusing& run, const cuda::Api& api) {
   if (!run.reason.empty()) none.push_back({.name = kFamily, .reason = run.reason, .steps = {}});
   for (std::size_t i = 0; i < run.images.size(); ++i) {
     const cuda::RequestedImage& requested = run.images[i];
-    Candidate candidate{.name = chain::name_of(run.shapes[i]), .reason = {}, .steps = {}};
+    Candidate candidate{.name = chain::name_of(run.forms[i]), .reason = {}, .steps = {}};
     if (!requested.image) {
       const Status& status = requested.image.status();
       candidate.reason = reason_of(status);
@@ -195,9 +195,9 @@ void add_candidates(Fusing& run, const cuda::Api& api) {
       no_compiler = no_compiler || !of_shape;
       continue;
     }
-    candidate.recipe = chain::recipe_of(run.shapes[i]);
+    candidate.recipe = chain::recipe_of(run.forms[i]);
     candidate.steps = {
-        make_chain_step(api, run.plans, run.network, run.shapes[i], *requested.image)};
+        make_chain_step(api, run.plans, run.network, run.forms[i], *requested.image)};
     (spills((*requested.image)->cubin()) ? spilling : quick).push_back(std::move(candidate));
   }
   for (auto* some : {&none, &quick, &spilling}) {

@@ -1,8 +1,10 @@
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "kernels/chain_source.hpp"
+#include "kernels/launch.hpp"
 
 namespace ai::kernels::chain {
 
@@ -20,11 +22,21 @@ struct Machine {
 [[nodiscard]] std::vector<Shape> shapes_for(const Network& network, const Machine& machine,
                                             std::size_t count);
 
-/// Whether reason_against() has none on this machine, whose registers a block's threads share.
-[[nodiscard]] bool fits(const Network& network, const Shape& shape, const Machine& machine);
+/// Why a shape cannot serve a network; empty where it can, as far as can be known before it is
+/// compiled. A block's threads share the registers of a multiprocessor.
+[[nodiscard]] std::string reason_against(const Network& network, const Shape& shape,
+                                         const Machine& machine);
+/// The same within limits that are those of each thread and block.
+[[nodiscard]] std::string reason_against(const Network& network, const Shape& shape,
+                                         const Limits& limits);
 
 /// Microseconds that the estimate gives: for the order of shapes, not for promises.
 [[nodiscard]] double estimate_us(const Network& network, const Shape& shape,
                                  const Machine& machine);
+
+[[nodiscard]] LaunchShape launch_shape(const Network& network, const Shape& shape) noexcept;
+
+/// "{2, 8, 256, 1, false, 0}". May throw std::bad_alloc.
+[[nodiscard]] std::string initializer_of(const Shape& shape);
 
 }  // namespace ai::kernels::chain

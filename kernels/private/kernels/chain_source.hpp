@@ -31,8 +31,19 @@ struct Network {
 /// What the kernel is called in a compiled image.
 inline constexpr const char* kKernelName = "chain_kernel";
 
-/// The text of the kernel for one network and shape. Precondition: reason_against() is empty.
-[[nodiscard]] std::string source_of(const Network& network, const Shape& shape);
+/// A kernel's text and what it is specialised by, beside the network.
+struct Specification {
+  const char* layout = nullptr;  ///< header with the type of the shape
+  const char* type = nullptr;    ///< of the shape
+  std::string shape = {};        ///< its initializer, "{1, 8, 256}"
+  const char* kernel = nullptr;
+  /// Whether Layer::w16 and the like make a difference. Else the text says false, so that networks
+  /// that differ in nothing else have one kernel.
+  bool knows_alignment = false;
+};
+
+/// The text to compile for one network.
+[[nodiscard]] std::string source_of(const Network& network, const Specification& specification);
 
 /// Files that the text includes.
 struct Header {
@@ -50,10 +61,5 @@ struct Limits {
   int registers = 0;     ///< of a thread, 255 at most
   int cluster = 1;       ///< blocks at most; 1 where the device has no clusters
 };
-
-/// Why a shape cannot serve a network; empty where it can, as far as can be known before it is
-/// compiled.
-[[nodiscard]] std::string reason_against(const Network& network, const Shape& shape,
-                                         const Limits& limits);
 
 }  // namespace ai::kernels::chain

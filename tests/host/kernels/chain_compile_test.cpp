@@ -87,7 +87,7 @@ TEST_CASE("every activation, kind of bias, output and layout compiles") {
                                Shape{4, 4, 128, 1, false}, Shape{8, 2, 96, 2, true}}) {
       if (shape.cluster > device.machine.limits.cluster) continue;
       const Network network = chain_test::every_feature(5);
-      REQUIRE(reason_against(network, shape, device.machine.limits) == "");
+      REQUIRE(reason_against(network, shape, device.machine) == "");
       requests.push_back(request_for(network, shape, device, chain_test::text_of(shape)));
     }
   }

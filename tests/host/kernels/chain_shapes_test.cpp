@@ -115,15 +115,16 @@ TEST_CASE("what does not fit is told, and has no shape") {
   const Limits limits = hopper().limits;
   // 64 * 256 / 512 + 256 * 256 / 512 + 256 * 8 / 512 weights a thread, 1 input and 3 biases,
   // and 40.
-  CHECK(reason_against(policy, {1, 1, 512, 1, false}, {limits.shared_bytes, 218, 16}) ==
+  CHECK(reason_against(policy, Shape{1, 1, 512, 1, false}, Limits{limits.shared_bytes, 218, 16}) ==
         "needs 219 registers of 218");
-  CHECK(reason_against(policy, {1, 1, 512, 1, false}, {limits.shared_bytes, 219, 16}) == "");
-  CHECK(reason_against(policy, {1, 16, 64, 1, false}, {limits.shared_bytes, 255, 8}) ==
+  CHECK(reason_against(policy, Shape{1, 1, 512, 1, false}, Limits{limits.shared_bytes, 219, 16}) ==
+        "");
+  CHECK(reason_against(policy, Shape{1, 16, 64, 1, false}, Limits{limits.shared_bytes, 255, 8}) ==
         "needs 16 blocks a cluster of 8");
   const Layout layout = layout_of(policy.layers.data(), 3, {1, 1, 512, 1, false});
   const int bytes = 4 * layout.shared;
-  CHECK(reason_against(policy, {1, 1, 512, 1, false}, {bytes, 255, 1}) == "");
-  CHECK(reason_against(policy, {1, 1, 512, 1, false}, {bytes - 1, 255, 1}) ==
+  CHECK(reason_against(policy, Shape{1, 1, 512, 1, false}, Limits{bytes, 255, 1}) == "");
+  CHECK(reason_against(policy, Shape{1, 1, 512, 1, false}, Limits{bytes - 1, 255, 1}) ==
         "needs " + std::to_string(bytes) + " bytes of shared memory of " +
             std::to_string(bytes - 1));
 }
@@ -170,9 +171,9 @@ TEST_CASE("a network whose weights are too many for all registers has shapes wit
   REQUIRE(!shapes.empty());
   for (const Shape& shape : shapes) {
     CHECK(shape.window > 0);
-    CHECK(fits(network, shape, chain_test::hopper()));
+    CHECK(reason_against(network, shape, chain_test::hopper()).empty());
     Shape whole = shape;
     whole.window = 0;
-    CHECK_FALSE(fits(network, whole, chain_test::hopper()));
+    CHECK_FALSE(reason_against(network, whole, chain_test::hopper()).empty());
   }
 }

@@ -18,13 +18,13 @@ TEST_CASE("a layer takes a node's time at least, else that of its bytes or of it
         doctest::Approx(2.0 * 1000 * 100 * 100 / 192 * 1e-3));
 }
 
-TEST_CASE("shapes far above that are left out; unmeasured, all that are not clearly below it") {
+TEST_CASE("forms far above that are left out; unmeasured, all that are not clearly below it") {
   const Machine machine = chain_test::hopper();
   const Network jet = chain_test::network({16, 64, 32, 32, 5}, ai::ActKind::ReLU, 64);
-  const std::vector<Shape> all = shapes_for(jet, machine, 1000);
+  const std::vector<Form> all = forms_for(jet, machine, 1000);
   const double steps = plan_by_plan_us(jet, machine);
-  const std::vector<Shape> measured = worthwhile(jet, all, machine, true);
-  const std::vector<Shape> sure = worthwhile(jet, all, machine, false);
+  const std::vector<Form> measured = worthwhile(jet, all, machine, true);
+  const std::vector<Form> sure = worthwhile(jet, all, machine, false);
   CHECK(sure.size() < measured.size());
   CHECK(!sure.empty());
   CHECK(measured.size() < all.size());
@@ -33,5 +33,5 @@ TEST_CASE("shapes far above that are left out; unmeasured, all that are not clea
   CHECK(estimate_us(jet, all[measured.size()], machine) > 1.5 * steps);
   CHECK(estimate_us(jet, all[sure.size() - 1], machine) <= 0.8 * steps);
   CHECK(estimate_us(jet, all[sure.size()], machine) > 0.8 * steps);
-  CHECK(chain_test::text_of(measured.front()) == chain_test::text_of(all.front()));
+  CHECK(name_of(measured.front()) == name_of(all.front()));
 }

@@ -1,12 +1,13 @@
 #include <set>
 
-#include "chain_recipe.hpp"
 #include "fuse_support.hpp"
+#include "kernels/chain_form.hpp"
 #include "support/temporary_folder.hpp"
 
 using namespace fuse_test;
 using ai::cuda::test::FakeNvrtc;
-using ai::kernels::chain::parse_recipe;
+using ai::kernels::chain::parse_form;
+using ai::kernels::chain::Shape;
 using forward_test::contains;
 
 namespace {
@@ -41,9 +42,9 @@ TEST_CASE("each run gets a task whose candidates carry it out in one step") {
   for (const Candidate& candidate : task.candidates) {
     CHECK(candidate.applicable());
     CHECK(candidate.trusted);
-    const auto shape = parse_recipe(candidate.recipe);
-    REQUIRE(shape.has_value());
-    CHECK(candidate.name == ai::kernels::chain::name_of(*shape));
+    const auto form = parse_form(candidate.recipe);
+    REQUIRE(form.has_value());
+    CHECK(candidate.name == ai::kernels::chain::name_of(*form));
     CHECK(names.insert(candidate.name).second);
     REQUIRE(candidate.steps.size() == 1);
     CHECK(candidate.steps[0]->name() == "chain of 4 layers");
@@ -129,7 +130,8 @@ TEST_CASE("a device without clusters gets none; an old one nothing") {
   const Chain chain({16, 64, 64, 5}, 64);
   const std::vector<Candidate> some = applicable(fuse(*backend, {chain.run()})[0]);
   CHECK(!some.empty());
-  for (const Candidate& candidate : some) CHECK(parse_recipe(candidate.recipe)->cluster == 1);
+  for (const Candidate& candidate : some)
+    CHECK(std::get<Shape>(*parse_form(candidate.recipe)).cluster == 1);
   fake_chain::state().major = 7;
   fake_chain::state().minor = 5;
   CHECK(only_reason(fuse(*backend, {chain.run()})[0]) ==

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "kernels/chain_shapes.hpp"
+#include "kernels/chain_source.hpp"
+#include "kernels/launch.hpp"
+
+namespace ai::kernels::chain {
+
+/// A shape of one of the kernels that carry out a network as a whole, each with a text of its own:
+/// Shape, of the slab kernel: a block or a cluster takes a few rows through all layers.
+using Form = std::variant<Shape>;
+
+/// Memory of one launch beside its operands.
+struct Storage {
+  std::size_t state = 0;    ///< bytes that are zero at first and nobody else's (Step::state)
+  std::size_t scratch = 0;  ///< bytes that hold anything before a launch and after it
+};
+
+/// What is unique to a form in words, and what parse_form takes back. May throw std::bad_alloc, as
+/// may all below.
+[[nodiscard]] std::string name_of(const Form& form);
+[[nodiscard]] std::string recipe_of(const Form& form);
+/// The form that recipe_of made it of; nullopt for any other text, and for what the kernel cannot
+/// have whatever the network.
+[[nodiscard]] std::optional<Form> parse_form(std::string_view recipe);
+
+/// Why a form cannot serve a network; empty where it can, as far as can be known before it is
+/// compiled.
+[[nodiscard]] std::string reason_against(const Network& network, const Form& form,
+                                         const Machine& machine);
+
+/// Microseconds that an estimate gives: for the order of forms, not for promises.
+[[nodiscard]] double estimate_us(const Network& network, const Form& form, const Machine& machine);
+
+/// The forms that look quickest, at most `count`, the best first; but of each kernel that can serve
+/// the network its best one is among the first few, since estimates of different kernels do not
+/// compare well. Empty where none can serve it.
+[[nodiscard]] std::vector<Form> forms_for(const Network& network, const Machine& machine,
+                                          std::size_t count);
+
+/// The text of the kernel. Precondition: reason_against() is empty.
+[[nodiscard]] std::string source_of(const Network& network, const Form& form);
+
+[[nodiscard]] LaunchShape launch_shape(const Network& network, const Form& form);
+[[nodiscard]] Storage storage_of(const Network& network, const Form& form);
+
+}  // namespace ai::kernels::chain

@@ -1,0 +1,97 @@
+#include "kernels/chain_form.hpp"
+
+#include <algorithm>
+#include <tuple>
+#include <utility>
+
+#include "chain_recipe.hpp"
+#include "chain_text.hpp"
+
+namespace ai::kernels::chain {
+namespace {
+
+struct Estimated {
+  Form form;
+  double us;
+};
+
+/// The best of one kernel first.
+template <typename Shapes>
+std::vector<Estimated> in_order(const Network& network, const Machine& machine,
+                                const Shapes& shapes) {
+  std::vector<Estimated> all;
+  for (const auto& shape : shapes) all.push_back({shape, estimate_us(network, shape, machine)});
+  std::stable_sort(all.begin(), all.end(),
+                   [](const Estimated& a, const Estimated& b) { return a.us < b.us; });
+  return all;
+}
+
+Storage storage_of_shape(const Network&, const Shape&) {
+  return {};
+}
+
+Specification specification_of(const Shape& shape) {
+  return {"kernels/chain_layout.hpp", "Shape", initializer_of(shape), kSlabText, false};
+}
+
+}  // namespace
+
+std::string name_of(const Form& form) {
+  return std::visit([](const auto& shape) { return name_of(shape); }, form);
+}
+
+std::string recipe_of(const Form& form) {
+  return std::visit([](const auto& shape) { return recipe_of(shape); }, form);
+}
+
+std::optional<Form> parse_form(std::string_view recipe) {
+  if (const auto shape = parse_recipe(recipe)) return *shape;
+  return std::nullopt;
+}
+
+std::string reason_against(const Network& network, const Form& form, const Machine& machine) {
+  return std::visit([&](const auto& shape) { return reason_against(network, shape, machine); },
+                    form);
+}
+
+double estimate_us(const Network& network, const Form& form, const Machine& machine) {
+  return std::visit([&](const auto& shape) { return estimate_us(network, shape, machine); }, form);
+}
+
+std::vector<Form> forms_for(const Network& network, const Machine& machine, std::size_t count) {
+  std::vector<Estimated> kernels[] = {
+      in_order(network, machine, shapes_for(network, machine, count)),
+  };
+  std::vector<Estimated> firsts;
+  std::vector<Estimated> others;
+  for (std::vector<Estimated>& mine : kernels) {
+    for (std::size_t i = 0; i < mine.size(); ++i) {
+      (i == 0 ? firsts : others).push_back(std::move(mine[i]));
+    }
+  }
+  const auto quicker = [](const Estimated& a, const Estimated& b) { return a.us < b.us; };
+  std::stable_sort(firsts.begin(), firsts.end(), quicker);
+  std::stable_sort(others.begin(), others.end(), quicker);
+  firsts.resize(std::min(firsts.size(), count));
+  others.resize(std::min(others.size(), count - firsts.size()));
+  firsts.insert(firsts.end(), others.begin(), others.end());
+  std::stable_sort(firsts.begin(), firsts.end(), quicker);
+  std::vector<Form> forms;
+  for (const Estimated& each : firsts) forms.push_back(each.form);
+  return forms;
+}
+
+std::string source_of(const Network& network, const Form& form) {
+  return std::visit([&](const auto& shape) { return source_of(network, specification_of(shape)); },
+                    form);
+}
+
+LaunchShape launch_shape(const Network& network, const Form& form) {
+  return std::visit([&](const auto& shape) { return launch_shape(network, shape); }, form);
+}
+
+Storage storage_of(const Network& network, const Form& form) {
+  return std::visit([&](const auto& shape) { return storage_of_shape(network, shape); }, form);
+}
+
+}  // namespace ai::kernels::chain
