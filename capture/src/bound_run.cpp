@@ -46,7 +46,7 @@ std::vector<ChosenTask> fused_anew(const BoundItem& item, const Workshop& worksh
   for (const Program::Item& part : item.parts) run.plans.push_back(std::get<GemmPlan>(part));
   run.keeps_y = item.run.keeps_y;
   const RecalledCandidate known{item.tasks.front().candidate, item.tasks.front().recipe};
-  const FuseOptions options{1, workshop.kernel_folder};
+  const FuseOptions options{1, workshop.kernel_folder, workshop.cooperative};
   Result<std::vector<Task>> tasks =
       backend.fuse({&run, 1}, options, [&](std::size_t) { return &known; });
   if (!tasks || tasks->size() != 1) return {};

@@ -45,11 +45,11 @@ Result<CudaParts> build(const cuda::Api& api, Blueprint& blueprint) {
     return Status(memory.status().code(), "the workspace: " + memory.status().message());
   }
   retained->workspace = std::move(*memory);
+  void* const base = retained->workspace.data();
   bind(blueprint, workspace, base);
 
   Result<cuda::OwnedStream> stream = cuda::make_stream(api);
   if (!stream) return stream.status();
-  void* const base = retained->workspace.data();
   AI_RETURN_IF_ERROR(clear_state(api, workspace, base, stream->get()));
   Result<Recording> recording =
       record(api, stream->get(), recorded_steps(blueprint), dependencies, blueprint.retries);

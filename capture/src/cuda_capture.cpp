@@ -63,6 +63,7 @@ TunerSettings tuner_settings(const CaptureOptions& options) {
   settings.budget_s = options.tuning_budget_s;
   settings.on_progress = options.on_tuning_progress;
   settings.fuse_layers = options.fuse_layers;
+  settings.cooperative = options.cooperative_launches;
   settings.kernel_folder = kernel_folder(options);
   return settings;
 }
@@ -80,7 +81,7 @@ Result<Executable> capture_with(const cuda::Api& api, const BackendMaker& make_b
 
   Workshop workshop{Target::CUDA, make_backend,
                     [&api](const CopyStep& copy) { return make_cuda_copy(api, copy); },
-                    tuner.kernel_folder};
+                    tuner.kernel_folder, tuner.cooperative};
   const std::unique_ptr<Backend> backend = make_backend();
   Recollection file(api, device, *backend, tuning_file(options, tuner), options.on_tuning_warning);
   Result<Selection> selection =

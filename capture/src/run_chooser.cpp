@@ -138,6 +138,7 @@ void RunChooser::list_runs() {
     }
     entry.plans.keeps_y = run.keeps_y;
     entry.decided.lowered.problem = problem_key(entry.plans);
+    if (!settings_.cooperative) entry.decided.lowered.problem += ", no cooperative launch";
     entry.decided.lowered.item = run.items.front();
     entry.decided.lowered.trial_scale = scale_of(entry.plans);
     entry.decided.lowered.run = std::move(run);
@@ -170,6 +171,7 @@ Status RunChooser::fuse(const Indices& which, Way way) {
   options.most = std::clamp(kMostKernels / which.size(), std::size_t{1}, options.most);
   if (!settings_.measure || way == Way::AsKnown) options.most = 1;
   options.kernel_folder = settings_.kernel_folder;
+  options.cooperative = settings_.cooperative;
   const Recall recall = [&](std::size_t run) {
     const std::optional<StoredChoice>& known = entries_[which[run]].known;
     return known ? &known->candidate : nullptr;

@@ -58,13 +58,17 @@ double estimate_us(const Network& network, const Form& form, const Machine& mach
   return std::visit([&](const auto& shape) { return estimate_us(network, shape, machine); }, form);
 }
 
-std::vector<Form> forms_for(const Network& network, const Machine& machine, std::size_t count) {
+std::vector<Form> forms_for(const Network& network, const Machine& machine, std::size_t count,
+                            bool cooperative) {
   std::vector<Estimated> kernels[] = {
       in_order(network, machine, shapes_for(network, machine, count)),
   };
   std::vector<Estimated> firsts;
   std::vector<Estimated> others;
   for (std::vector<Estimated>& mine : kernels) {
+    std::erase_if(mine, [&](const Estimated& each) {
+      return !cooperative && launch_shape(network, each.form).cooperative;
+    });
     for (std::size_t i = 0; i < mine.size(); ++i) {
       (i == 0 ? firsts : others).push_back(std::move(mine[i]));
     }

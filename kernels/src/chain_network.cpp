@@ -18,6 +18,13 @@ int narrow(std::int64_t value) noexcept {
   return static_cast<int>(value);
 }
 
+/// Whether 16 bytes may be read or written at once, at the beginning of any row and behind it.
+bool is_aligned(const MatrixView& view) noexcept {
+  constexpr std::uint32_t kVector = 16;
+  const bool rows_are = view.rows <= 1 || view.ld % (kVector / sizeof(float)) == 0;
+  return view.data != nullptr && alignment_of(view.data) >= kVector && rows_are;
+}
+
 std::string reason_against(const ForwardProblem& problem) {
   const Product& product = problem.product;
   if (product.m() == 0 || product.n() == 0) return "Y has no elements";
@@ -49,6 +56,9 @@ Layer layer_of(const ForwardProblem& problem, bool writes_y) {
   layer.y_m = narrow(product.d.ld);
   layer.writes_z = problem.z.data != nullptr;
   layer.z_m = layer.writes_z ? narrow(problem.z.ld) : 0;
+  layer.w16 = is_aligned(product.r);
+  layer.y16 = is_aligned(product.d);
+  layer.z16 = is_aligned(problem.z);
   return layer;
 }
 
@@ -66,7 +76,8 @@ Result<Network> network_of(std::span<const GemmPlan> plans, const std::vector<bo
       const MatrixView& x = problem.product.l;
       const int ld = narrow(x.ld);
       const bool transposed = problem.product.trans_l;
-      network.input = {narrow(problem.product.m()), transposed ? 1 : ld, transposed ? ld : 1};
+      network.input = {narrow(problem.product.m()), transposed ? 1 : ld, transposed ? ld : 1,
+                       is_aligned(x)};
     }
     network.layers.push_back(layer_of(problem, keeps_y[i] || i + 1 == plans.size()));
   }

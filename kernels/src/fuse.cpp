@@ -73,7 +73,8 @@ std::string not_worth_it(const Network& network, const Form& best, const TargetD
 }
 
 void search(Fusing& run, const TargetDevice& device, const FuseOptions& options) {
-  const std::vector<Form> all = forms_for(run.network, device.machine, options.most);
+  const std::vector<Form> all =
+      forms_for(run.network, device.machine, options.most, options.cooperative);
   run.forms = worthwhile(run.network, all, device.machine, options.most > 1);
   if (options.most == 0) {
     run.reason = "no candidate was asked for";

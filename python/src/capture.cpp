@@ -35,14 +35,15 @@ ai::Target target_of(nb::handle object) {
 
 std::unique_ptr<Executable> capture(const Program& program, nb::handle target, nb::handle tuning,
                                     double tuning_budget_s, int capture_retries, bool fuse_layers,
-                                    nb::handle tuning_cache, nb::handle on_tuning_progress,
-                                    nb::handle on_tuning_warning) {
+                                    bool cooperative_launches, nb::handle tuning_cache,
+                                    nb::handle on_tuning_progress, nb::handle on_tuning_warning) {
   ai::CaptureOptions options;
   options.target = target_of(target);
   options.tuning = tuning_of(tuning);
   options.tuning_budget_s = tuning_budget_s;
   options.capture_retries = capture_retries;
   options.fuse_layers = fuse_layers;
+  options.cooperative_launches = cooperative_launches;
   options.tuning_cache = path_of("tuning_cache", tuning_cache);
   TuningEvents events(on_tuning_progress, on_tuning_warning);
   events.listen(options);
@@ -99,7 +100,9 @@ constexpr char kCaptureDoc[] =
     "which is then ignored; without it that is a RuntimeWarning. What a handler raises,\n"
     "capture raises. `capture_retries`: how often a recording that another thread broke is\n"
     "begun again. `fuse_layers`: whether forward plans whose A is the Y of the one before may\n"
-    "be one kernel. Operands' contents are neither read nor written, except by steps.\n\n"
+    "be one kernel, and `cooperative_launches`: whether that may be one that begins only when\n"
+    "all its blocks have room on the GPU at once, so never beside a kernel that holds part of\n"
+    "it and does not end. Operands' contents are neither read nor written, except by steps.\n\n"
     "The Executable holds what the Program holds; the Program may go.\n\n"
     "Raises DeviceMismatch (target against tensors, a pointer that CUDA places elsewhere),\n"
     "Invalid (an empty program, a bad option, an exception in a step, which is the error's\n"
@@ -212,11 +215,13 @@ void bind_executable(nb::module_& module) {
       .def("__repr__", &Executable::repr);
   module.def("capture", &capture, "program"_a, nb::kw_only(), "target"_a = "auto",
              "tuning"_a = "measure", "tuning_budget_s"_a = 2.0, "capture_retries"_a = 3,
-             "fuse_layers"_a = true, "tuning_cache"_a.none() = nb::none(),
-             "on_tuning_progress"_a.none() = nb::none(), "on_tuning_warning"_a.none() = nb::none(),
+             "fuse_layers"_a = true, "cooperative_launches"_a = true,
+             "tuning_cache"_a.none() = nb::none(), "on_tuning_progress"_a.none() = nb::none(),
+             "on_tuning_warning"_a.none() = nb::none(),
              nb::sig("def capture(program: Program, *, target: Target | str = \"auto\", "
                      "tuning: Tuning | str = \"measure\", tuning_budget_s: float = 2.0, "
                      "capture_retries: int = 3, fuse_layers: bool = True, "
+                     "cooperative_launches: bool = True, "
                      "tuning_cache: str | bytes | os.PathLike[str] | None = None, "
                      "on_tuning_progress: "
                      "collections.abc.Callable[[TuningProgress], object] | None = None, "

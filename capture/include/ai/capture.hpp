@@ -21,6 +21,10 @@ struct CaptureOptions {
   /// Whether forward plans whose A is the Y of the one before may be carried out by one kernel.
   /// False: every plan has steps of its own, as by the direct path, e.g. to compare bit by bit.
   bool fuse_layers = true;
+  /// Whether such a kernel may be one whose blocks, up to one for each multiprocessor, wait for one
+  /// another (a cooperative launch): it begins when all of them have room at once. Beside a kernel
+  /// that holds part of the GPU and never ends it would never begin: say false there.
+  bool cooperative_launches = true;
   /// The JSON file that keeps what was measured, for Tuning::Measure and Remeasure; "": none;
   /// nullopt: tuning_cache_path(). Any number of processes and programs may share one.
   std::optional<std::string> tuning_cache = {};

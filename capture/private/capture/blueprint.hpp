@@ -24,6 +24,7 @@ struct Workshop {
   BackendMaker make_backend = {};
   CopyMaker make_copy = {};
   std::string kernel_folder = {};  ///< FuseOptions::kernel_folder
+  bool cooperative = true;         ///< FuseOptions::cooperative
 };
 
 /// A choice that was made for a task, and the steps it stands for.

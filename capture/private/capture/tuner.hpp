@@ -19,6 +19,7 @@ struct TunerSettings {
   std::function<double()> now = {};  ///< seconds; empty: a steady clock
   TuningProgressHandler on_progress = {};  ///< what it throws is dropped
   bool fuse_layers = true;                 ///< whether runs of plans may be done as a whole
+  bool cooperative = true;                 ///< FuseOptions::cooperative
   std::string kernel_folder = {};          ///< FuseOptions::kernel_folder
 };
 /// A clock for those that give none.

@@ -39,11 +39,11 @@ struct Storage {
 /// Microseconds that an estimate gives: for the order of forms, not for promises.
 [[nodiscard]] double estimate_us(const Network& network, const Form& form, const Machine& machine);
 
-/// The forms that look quickest, at most `count`, the best first; but of each kernel that can serve
-/// the network its best one is among the first few, since estimates of different kernels do not
-/// compare well. Empty where none can serve it.
+/// The forms that look quickest, at most `count`, the best first; among them, where `count` allows,
+/// the best one of each kernel that can serve the network: estimates of different kernels do not
+/// compare well. Empty where none can serve it. `cooperative`: FuseOptions::cooperative.
 [[nodiscard]] std::vector<Form> forms_for(const Network& network, const Machine& machine,
-                                          std::size_t count);
+                                          std::size_t count, bool cooperative = true);
 
 /// The text of the kernel. Precondition: reason_against() is empty.
 [[nodiscard]] std::string source_of(const Network& network, const Form& form);

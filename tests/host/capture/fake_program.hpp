@@ -24,8 +24,9 @@ class TestStep final : public Step {
  public:
   using Body = std::function<Status(const AddressMap&, Stream)>;
   TestStep(std::string name, std::vector<MemoryRange> reads, std::vector<MemoryRange> writes,
-           Body body)
-      : Step(std::move(name), std::move(reads), std::move(writes)), body_(std::move(body)) {}
+           Body body, std::vector<MemoryRange> state = {})
+      : Step(std::move(name), std::move(reads), std::move(writes), std::move(state)),
+        body_(std::move(body)) {}
 
   Status prepare() override {
     ++prepared;

@@ -166,6 +166,26 @@ TEST_CASE("buffers that nobody uses and empty ones take no room") {
   CHECK(plan.placements.empty());
 }
 
+TEST_CASE("state shares with nobody, whenever it is used, and is named") {
+  for (const bool is_state : {true, false}) {
+    CAPTURE(is_state);
+    const MemoryRange kept = symbolic_range(500);
+    const MemoryRange between = symbolic_range(4);
+    const MemoryRange late = symbolic_range(512);
+    const NoStep a("a", {}, {kept, between},
+                   is_state ? std::vector{kept} : std::vector<MemoryRange>());
+    const NoStep b("b", {between}, {late});
+    const std::vector<const Step*> steps{&a, &b};
+    const WorkspacePlan plan = plan_workspace(steps, dependencies(steps), {});
+    CHECK(plan.bytes == 512 + 256 + (is_state ? 512 : 0));
+    REQUIRE(plan.state.size() == (is_state ? 1 : 0));
+    if (!is_state) continue;
+    CHECK(plan.state[0].address == kept.begin);
+    CHECK(plan.state[0].bytes == 500);
+    CHECK(plan.state[0].offset == placement_of(plan, Buffer{kept, {}})->offset);
+  }
+}
+
 TEST_CASE("user memory is no part of the workspace") {
   float user[64] = {};
   const NoStep step("s", {range_of(user, sizeof user)}, {});

@@ -54,6 +54,7 @@ struct PlanRun {
 struct FuseOptions {
   std::size_t most = 8;            ///< candidates that a run may get
   std::string kernel_folder = {};  ///< where compiled kernels are kept for later; empty: nowhere
+  bool cooperative = true;         ///< whether kernels may need all their blocks to run at once
 };
 
 /// A candidate that was found best earlier.
