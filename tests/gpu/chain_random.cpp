@@ -44,6 +44,11 @@ void check_network(const ChainSpec& spec, const ai::CaptureOptions& options, Tal
   }
 }
 
+/// Measuring takes a second or two a network, so every fourth one is.
+ai::CaptureOptions options_of(int network) {
+  return network % 4 == 0 ? gpu::measured(2.0) : ai::CaptureOptions{.tuning = ai::Tuning::Off};
+}
+
 /// Networks of `count` seeds from `seed` on, as many as there is time for, which should be all.
 Tally check_networks(const std::string& what, int count, std::uint32_t seed, double limit_s,
                      const gpu::ChainExtent& most) {
@@ -54,7 +59,7 @@ Tally check_networks(const std::string& what, int count, std::uint32_t seed, dou
   Tally tally;
   while (tally.networks < count && seconds() < limit_s) {
     check_network(gpu::random_chain(seed + static_cast<std::uint32_t>(tally.networks), most),
-                  gpu::measured(0.15), tally);
+                  options_of(tally.networks), tally);
   }
   MESSAGE(tally.networks, " of ", count, " random networks, ", what, ", in ", seconds(),
           " s (limit ", limit_s, " s): ", tally.one_node, " of ", tally.deep,

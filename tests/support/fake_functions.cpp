@@ -259,6 +259,7 @@ struct FakeRuntime {
     reinterpret_cast<FakeCuda::Event*>(event)->at_us = fake().microseconds_;
     return cudaSuccess;
   }
+  static cudaError_t event_query(cudaEvent_t) { return fake().enter("event_query"); }
   static cudaError_t event_synchronize(cudaEvent_t) { return fake().enter("event_synchronize"); }
   static cudaError_t event_elapsed_time(float* out, cudaEvent_t begin, cudaEvent_t end) {
     if (const cudaError_t e = fake().enter("event_elapsed_time")) return e;
@@ -312,6 +313,7 @@ const cuda::Api& FakeCuda::api() {
     GE_FAKE(event_create_with_flags);
     GE_FAKE(event_destroy);
     GE_FAKE(event_record);
+    GE_FAKE(event_query);
     GE_FAKE(event_synchronize);
     GE_FAKE(event_elapsed_time);
 #undef GE_FAKE

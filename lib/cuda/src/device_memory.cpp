@@ -1,7 +1,11 @@
+#include <algorithm>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <new>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "cuda/error.hpp"
 #include "cuda/guards.hpp"
@@ -26,17 +30,32 @@ class DeviceMemory::Pool {
   Result<void*> allocate(std::size_t bytes);
   void free(void* data) noexcept;
   void free_behind(void* data, cudaStream_t stream) noexcept;
+  /// Some memory of it is used for ever.
+  void keep_for_ever() noexcept {
+    const std::scoped_lock lock(mutex_);
+    is_never_settled_ = true;
+  }
 
  private:
+  /// A pool whose users are gone stays until all that was freed behind work has been freed: a
+  /// driver (580.159, several processes on one GPU) was seen to crash where it was destroyed
+  /// earlier, though CUDA allows that.
   struct Registry {
     std::mutex mutex;
     std::map<std::pair<const Api*, int>, std::weak_ptr<Pool>> pools;
+    std::vector<std::unique_ptr<Pool>> retired;
   };
   // Never destroyed: memory may be owned by objects of static lifetime.
   static Registry& registry() {
     static Registry& instance = *new Registry;
     return instance;
   }
+  static std::shared_ptr<Pool> shared(std::unique_ptr<Pool> pool) {
+    return {pool.release(), retire};
+  }
+  static void retire(Pool* pool) noexcept;
+  static std::vector<std::unique_ptr<Pool>> take_settled(Registry& all);
+  [[nodiscard]] bool is_settled() noexcept;
 
   Status create() noexcept;
   Status out_of_memory(std::size_t bytes) const;
@@ -48,19 +67,74 @@ class DeviceMemory::Pool {
   const int device_;
   OwnedStream stream_;
   cudaMemPool_t pool_ = nullptr;
+  std::mutex mutex_;
+  std::vector<OwnedEvent> behind_;  // each behind a free that may not be over
+  bool is_never_settled_ = false;
 };
 
 Result<std::shared_ptr<DeviceMemory::Pool>> DeviceMemory::Pool::acquire(const Api& api,
                                                                         int device) {
   Registry& all = registry();
+  std::vector<std::unique_ptr<Pool>> settled;  // which go once the lock has been given back
   const std::scoped_lock lock(all.mutex);
   std::erase_if(all.pools, [](const auto& entry) { return entry.second.expired(); });
   std::weak_ptr<Pool>& entry = all.pools[{&api, device}];
   if (std::shared_ptr<Pool> existing = entry.lock()) return existing;
-  auto made = std::make_shared<Pool>(api, device);
-  AI_RETURN_IF_ERROR(made->create());
+  const auto found = std::find_if(all.retired.begin(), all.retired.end(), [&](const auto& pool) {
+    return &pool->api_ == &api && pool->device_ == device;
+  });
+  std::unique_ptr<Pool> pool;
+  if (found != all.retired.end()) {
+    pool = std::move(*found);
+    all.retired.erase(found);
+  } else {
+    pool = std::make_unique<Pool>(api, device);
+    AI_RETURN_IF_ERROR(pool->create());
+  }
+  settled = take_settled(all);
+  std::shared_ptr<Pool> made = shared(std::move(pool));
   entry = made;
   return made;
+}
+
+/// For the last user of a pool.
+void DeviceMemory::Pool::retire(Pool* pool) noexcept {
+  std::unique_ptr<Pool> own(pool);
+  std::vector<std::unique_ptr<Pool>> settled;
+  Registry& all = registry();
+  const std::scoped_lock lock(all.mutex);
+  try {
+    settled = take_settled(all);
+    if (own->is_never_settled_) {
+      (void)own.release();
+    } else if (!own->is_settled()) {
+      all.retired.push_back(std::move(own));
+    }
+  } catch (const std::bad_alloc&) {
+    (void)own.release();  // rather than too early
+  }
+}
+
+/// Those of the retired that may be destroyed.
+std::vector<std::unique_ptr<DeviceMemory::Pool>> DeviceMemory::Pool::take_settled(Registry& all) {
+  std::vector<std::unique_ptr<Pool>> settled;
+  for (std::unique_ptr<Pool>& pool : all.retired) {
+    if (pool->is_settled()) settled.push_back(std::move(pool));
+  }
+  std::erase(all.retired, nullptr);
+  return settled;
+}
+
+/// Whether nothing waits to be freed any more.
+bool DeviceMemory::Pool::is_settled() noexcept {
+  const CaptureModeGuard relaxed(api_);
+  const std::scoped_lock lock(mutex_);
+  std::erase_if(behind_, [&](const OwnedEvent& event) {
+    const cudaError_t code = api_.event_query(event.get());
+    if (code != cudaSuccess && code != cudaErrorNotReady) ignore(code);
+    return code == cudaSuccess;
+  });
+  return behind_.empty() && !is_never_settled_;
 }
 
 Status DeviceMemory::Pool::create() noexcept {
@@ -124,7 +198,22 @@ void DeviceMemory::Pool::free(void* data) noexcept {
 void DeviceMemory::Pool::free_behind(void* data, cudaStream_t stream) noexcept {
   const CaptureModeGuard relaxed(api_);
   const DeviceGuard guard(api_, device_);
-  if (guard.status().ok()) ignore(api_.free_async(data, stream));
+  if (!guard.status().ok()) return;
+  (void)is_settled();  // so that events do not add up
+  Result<OwnedEvent> event = make_event(api_, false);
+  ignore(api_.free_async(data, stream));
+  const std::scoped_lock lock(mutex_);
+  try {
+    is_never_settled_ =
+        is_never_settled_ || !event || api_.event_record(event->get(), stream) != cudaSuccess;
+    if (is_never_settled_) {
+      (void)api_.get_last_error();
+    } else {
+      behind_.push_back(std::move(*event));
+    }
+  } catch (const std::bad_alloc&) {
+    is_never_settled_ = true;
+  }
 }
 
 DeviceMemory::DeviceMemory(DeviceMemory&& other) noexcept
@@ -153,6 +242,7 @@ void DeviceMemory::free_behind(cudaStream_t stream) noexcept {
 }
 
 void DeviceMemory::abandon() noexcept {
+  if (data_ != nullptr) pool_->keep_for_ever();
   data_ = nullptr;
   bytes_ = 0;
   pool_.reset();

@@ -240,7 +240,7 @@ TEST_CASE("B9: where the end of the last launch cannot be known, what is held ne
       REQUIRE(executable.launch(fake.make_stream()).ok());
       fake.fail("graph_launch", 1, cudaErrorUnknown);
     }
-    CHECK(settled(fake) == "1024 bytes of pool memory left; ");
+    CHECK(settled(fake) == "1 streams left; 1 pools left; 1024 bytes of pool memory left; ");
   }
   SUBCASE("what was enqueued, over a graph that retains") {
     FakeCuda fake;
@@ -252,7 +252,8 @@ TEST_CASE("B9: where the end of the last launch cannot be known, what is held ne
       REQUIRE(executable.enqueue(fake.make_stream()).ok());
       fake.fail("event_synchronize", 1, cudaErrorUnknown);
     }
-    CHECK(settled(fake) == "1 user objects left; 1024 bytes of pool memory left; ");
+    CHECK(settled(fake) ==
+          "1 streams left; 1 user objects left; 1 pools left; 1024 bytes of pool memory left; ");
   }
   CHECK(!gone);
 }

@@ -74,7 +74,8 @@ TEST_CASE("an executable that cannot even be put back refuses to be launched") {
     CHECK(fake.last_error == cudaSuccess);
   }
   // What a launch may still use is never freed.
-  CHECK(settled(fake) == std::to_string(fake.pool_bytes()) + " bytes of pool memory left; ");
+  CHECK(settled(fake) == "1 streams left; 1 pools left; " + std::to_string(fake.pool_bytes()) +
+                             " bytes of pool memory left; ");
   CHECK(fake.pool_bytes() > 0);
 }
 

@@ -145,19 +145,55 @@ TEST_CASE("memory freed behind a stream's work goes in that order, and nothing i
   test::recording().calls.clear();
   memory.free_behind(stream);
   CHECK(memory.data() == nullptr);
-  CHECK(work_calls() ==
-        std::vector<std::string>{"free_async", "stream_destroy", "mem_pool_destroy"});
+  CHECK(work_calls() == std::vector<std::string>{"event_create_with_flags", "free_async",
+                                                 "event_record", "event_query", "event_destroy",
+                                                 "stream_destroy", "mem_pool_destroy"});
   check_clean();
 }
 
-TEST_CASE("abandoned memory is not freed, and its pool goes all the same") {
+TEST_CASE("a pool stays until what was freed behind work is free, and serves again meanwhile") {
+  static const Api api = test::recording_api();  // of what a pool may outlive
+  const auto stream = reinterpret_cast<cudaStream_t>(0x50);
+  test::recording().fail["event_query"] = cudaErrorNotReady;
+  DeviceMemory::allocate(api, 1, 8).value().free_behind(stream);
+  CHECK(test::recording().count("mem_pool_destroy") == 0);
+  DeviceMemory again = DeviceMemory::allocate(api, 1, 8).value();
+  CHECK(test::recording().count("mem_pool_create") == 1);
+  again = {};
+  CHECK(test::recording().count("mem_pool_destroy") == 0);
+  { CHECK(DeviceMemory::allocate(api, 0, 8).ok()); }
+  CHECK(test::recording().count("mem_pool_destroy") == 1);  // of device 0
+  test::recording().fail.clear();
+  { CHECK(DeviceMemory::allocate(api, 0, 8).ok()); }
+  CHECK(test::recording().count("mem_pool_create") == 3);
+  CHECK(test::recording().count("mem_pool_destroy") == 3);
+  test::recording().last_error = cudaSuccess;  // the recording's, of "not ready"
+  check_clean();
+}
+
+TEST_CASE("a pool stays for ever where nobody can tell when its memory is free") {
+  for (const char* call : {"event_create_with_flags", "event_record"}) {
+    CAPTURE(call);
+    const Api api = test::recording_api();
+    DeviceMemory memory = DeviceMemory::allocate(api, 1, 8).value();
+    test::recording().fail[call] = cudaErrorUnknown;
+    memory.free_behind(reinterpret_cast<cudaStream_t>(0x50));
+    CHECK(test::recording().count("free_async") == 1);
+    CHECK(test::recording().count("mem_pool_destroy") == 0);
+    CHECK(test::recording().last_error == cudaSuccess);
+    { CHECK(DeviceMemory::allocate(api, 1, 8).ok()); }
+    CHECK(test::recording().count("mem_pool_create") == 2);
+  }
+}
+
+TEST_CASE("abandoned memory is not freed, and its pool stays") {
   const Api api = test::recording_api();
   DeviceMemory memory = DeviceMemory::allocate(api, 1, 8).value();
   test::recording().calls.clear();
   memory.abandon();
   CHECK(memory.data() == nullptr);
-  CHECK(work_calls() == std::vector<std::string>{"stream_destroy", "mem_pool_destroy"});
-  CHECK(test::recording().live.size() == 1);
+  CHECK(work_calls().empty());
+  CHECK(test::recording().live.size() == 3);  // with a stream
 }
 
 TEST_CASE("memory that outlives the driver is released without a word (B10)") {

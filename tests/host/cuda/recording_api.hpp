@@ -152,6 +152,8 @@ inline Api recording_api() {
     return make("event_create_with_flags", event);
   };
   api.event_destroy = [](cudaEvent_t event) { return release("event_destroy", event); };
+  api.event_record = [](cudaEvent_t, cudaStream_t) { return note("event_record"); };
+  api.event_query = [](cudaEvent_t) { return note("event_query"); };
   api.graph_create = [](cudaGraph_t* graph, unsigned) { return make("graph_create", graph); };
   api.graph_destroy = [](cudaGraph_t graph) { return release("graph_destroy", graph); };
   api.graph_exec_destroy = [](cudaGraphExec_t exec) { return release("graph_exec_destroy", exec); };
