@@ -35,41 +35,49 @@ constexpr GridLayout kLayout = grid_layout(kLayers, kDepth, kInput, kShape);
 constexpr int kPerThread = kLayout.per_thread;
 constexpr int kTerms = kGridTerms * kRows;  // values of a chunk
 constexpr int kAll = kPerThread * kTerms;   // of a thread and a layer
+constexpr bool kDirect = grid_direct(kLayers, kInput, kShape);
+constexpr bool kEarly = grid_early(kPerThread, kInput);
+constexpr int kFirst = kDirect ? grid_per_thread(kLayers[0], kShape) : 1;  // chunks, if direct
 
-/// Where the run before the first layer finds its sizes: at 0; layer l has l + 1.
+/// The run before the first layer has no terms and sends nothing.
 struct Table {
   GridStage stages[kDepth + 1];
-  Layer layers[kDepth];
 };
 
 constexpr Table make_table() {
   Table table = {};
   table.stages[0].blocks = kShape.blocks;
-  table.stages[0].chunks = kLayout.words / kTerms;
-  table.stages[0].weights_at = kLayout.weights / 4;
-  for (int l = 0; l < kDepth; ++l) {
-    table.stages[l + 1] = grid_stage(kLayers, l, kInput, kShape);
-    table.layers[l] = kLayers[l];
-  }
+  for (int l = 0; l < kDepth; ++l) table.stages[l + 1] = grid_stage(kLayers, l, kInput, kShape);
   return table;
 }
 
-__constant__ const Table kTable = make_table();
+template <int l>
+constexpr bool kWide = grid_goes_wide(kLayers[l]);
+template <int l>
+constexpr GridStage kStage = grid_stage(kLayers, l, kInput, kShape);
+
+__device__ const Table kTable = make_table();
 
 struct Where {
   int block;
   int thread;
-  unsigned shared;  // address
+  unsigned shared;  // its address
   unsigned launch;  // how many were before
 };
 
-__device__ __forceinline__ bool has(const GridStage& stage, int block) {
-  return static_cast<unsigned>(block - stage.base) < static_cast<unsigned>(stage.blocks);
+template <int l>
+__device__ __forceinline__ bool has(const Where& at) {
+  constexpr GridStage stage = kStage<l>;
+  return static_cast<unsigned>(at.block - stage.base) < static_cast<unsigned>(stage.blocks);
 }
 
 __device__ __forceinline__ unsigned barrier_of(const Where& at, int l) {
   return at.shared + kLayout.barriers_at * 4 + l * 8;
 }
+
+constexpr int kReady = 14;     // weights of the first layer are requested
+constexpr int kPrepared = 15;  // there are barriers and a table
+constexpr int kEverybody = grid_threads(kShape);
 
 /// Nobody is two layers ahead of another thread: a few barriers are enough.
 __device__ __forceinline__ int parts_barrier(int l) {
@@ -77,12 +85,13 @@ __device__ __forceinline__ int parts_barrier(int l) {
 }
 
 /// A bit for each layer that the block has, and for the run before the first one, which is bit 0.
-/// Brings sizes of all layers near.
+template <int l = 0>
 __device__ __forceinline__ unsigned layers_of(const Where& at) {
-  unsigned layers = 0;
-#pragma unroll
-  for (int l = 0; l <= kDepth; ++l) layers |= has(kTable.stages[l], at.block) ? 1U << l : 0U;
-  return layers;
+  if constexpr (l == kDepth) {
+    return 1;
+  } else {
+    return (has<l>(at) ? 2U << l : 0U) | layers_of<l + 1>(at);
+  }
 }
 
 /// Address of the sums of the warps for layer l.
@@ -113,6 +122,20 @@ __device__ __forceinline__ void load_words(const unsigned* from, unsigned* v) {
 
 __device__ __forceinline__ void store_word(unsigned* to, unsigned v) {
   asm volatile("st.relaxed.gpu.global.u32 [%0], %1;" ::"l"(to), "r"(v) : "memory");
+}
+
+/// Not before what stands before them, not after what stands after them.
+__device__ __forceinline__ float load_plain(const float* from) {
+  float v;
+  asm volatile("ld.global.f32 %0, [%1];" : "=f"(v) : "l"(from) : "memory");
+  return v;
+}
+
+__device__ __forceinline__ void load_plain4(const float* from, float* v) {
+  asm volatile("ld.global.v4.f32 {%0, %1, %2, %3}, [%4];"
+               : "=f"(v[0]), "=f"(v[1]), "=f"(v[2]), "=f"(v[3])
+               : "l"(from)
+               : "memory");
 }
 
 template <int bytes>
@@ -164,26 +187,26 @@ __device__ __forceinline__ float load_shared(unsigned from) {
   return v;
 }
 
-__device__ __forceinline__ float4 load_shared4(unsigned from) {
-  float4 v;
+__device__ __forceinline__ void load_shared4(unsigned from, float* v) {
   asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
-               : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w)
+               : "=f"(v[0]), "=f"(v[1]), "=f"(v[2]), "=f"(v[3])
                : "r"(from)
                : "memory");
-  return v;
 }
 
 __device__ __forceinline__ void store_shared(unsigned to, float v) {
   asm volatile("st.shared.f32 [%0], %1;" ::"r"(to), "f"(v) : "memory");
 }
 
-/// Named barriers: those who multiply arrive, the warp that finishes waits.
+/// Named barriers.
+template <int threads>
 __device__ __forceinline__ void arrive(int id) {
-  asm volatile("bar.arrive %0, %1;" ::"r"(id), "n"(kThreads + kWarp) : "memory");
+  asm volatile("bar.arrive %0, %1;" ::"r"(id), "n"(threads) : "memory");
 }
 
+template <int threads>
 __device__ __forceinline__ void wait_for_all(int id) {
-  asm volatile("bar.sync %0, %1;" ::"r"(id), "n"(kThreads + kWarp) : "memory");
+  asm volatile("bar.sync %0, %1;" ::"r"(id), "n"(threads) : "memory");
 }
 
 /// A number that the compiler knows nothing about.
@@ -196,79 +219,62 @@ __device__ __forceinline__ int hidden(int value) {
 
 /// No more slices on their way than the shape allows.
 __device__ __forceinline__ void end_slice() {
-  if constexpr (kShape.ahead > 0) {
-    end_group<kShape.ahead>();
-  }
+  if constexpr (kShape.ahead > 0) end_group<kShape.ahead>();
 }
 
-/// Term 4c + u of column 4h + j lies at [u][2c + h][j].
-template <bool wide>
-__device__ __forceinline__ void fetch_layer(const float* w, const Layer& layer,
-                                            const GridStage& stage, int column, int thread,
-                                            unsigned to) {
-  const int left = layer.n - column - thread % kGridLanes * 4;  // columns
-  const int k = layer.k;
-  const long long row = layer.w_k;
-  const int side = layer.w_n;
-  int term = thread / kGridLanes * kGridTerms;
-  const float* from = w + term * row + (column + thread % kGridLanes * 4) * side;
-  const unsigned step = stage.slots * 16;
-  const unsigned end = to + step;
-#pragma unroll 1
-  for (to += thread * 16; to < end; to += kGridFetching * 16) {
-#pragma unroll
-    for (int u = 0; u < kGridTerms; ++u) {
-      const float* const here = from + u * row;
-      if constexpr (wide) {
-        const bool inside = left > 0 && term + u < k;
-        copy_async<16>(to + u * step, inside ? here : w, inside);
-      } else {
-#pragma unroll
-        for (int j = 0; j < 4; ++j) {
-          const bool inside = j < left && term + u < k;
-          copy_async<4>(to + u * step + 4 * j, inside ? here + j * side : w, inside);
-        }
-      }
-    }
-    end_slice();
-    term += kGridFetching / kGridLanes * kGridTerms;
-    from += kGridFetching / kGridLanes * kGridTerms * row;
-  }
-}
-
-constexpr int count_wide() {
-  int count = 0;
-  for (int l = 0; l < kDepth; ++l) count += grid_goes_wide(kLayers[l]);
-  return count;
-}
-constexpr int kWide = count_wide();
-
+/// Term 4c + u of column 4h + j lies at [u][2c + h][j]. A slice is two copies of every thread.
+template <int l>
 __device__ __forceinline__ void fetch(const Arguments& args, const Where& at) {
-  const int thread = at.thread - kThreads;
+  if constexpr (l < kDepth) {
+    constexpr Layer layer = kLayers[l];
+    constexpr GridStage stage = kStage<l>;
+    constexpr int end = stage.chunks * kGridTerms;
+    constexpr int kStep = kGridFetching / kGridLanes * kGridTerms;  // terms
+    if (has<l>(at)) {
+      const int thread = at.thread - kThreads;
+      const int column = (at.block - stage.base) * kGridColumns + thread % kGridLanes * 4;
+      int term = thread / kGridLanes * kGridTerms;
+      const float* from =
+          args.w[l] + (static_cast<long long>(term) * layer.w_k + column * layer.w_n);
+      unsigned to = at.shared + stage.weights_at + thread * 16;
 #pragma unroll 1
-  for (int l = 0; l < kDepth; ++l) {
-    const GridStage stage = kTable.stages[l + 1];
-    if (!has(stage, at.block)) continue;
-    const Layer& layer = kTable.layers[l];
-    const int column = (at.block - stage.base) * kGridColumns;
-    const unsigned to = at.shared + stage.weights_at * 16;
-    if (kWide > 0 && (kWide == kDepth || stage.wide)) {
-      fetch_layer<true>(args.w[l], layer, stage, column, thread, to);
-    } else if constexpr (kWide < kDepth) {
-      fetch_layer<false>(args.w[l], layer, stage, column, thread, to);
+      for (; term < end; term += kStep) {
+#pragma unroll
+        for (int u = 0; u < kGridTerms; ++u) {
+          const bool row = layer.k % kGridTerms == 0 || term + u < layer.k;
+          if constexpr (kWide<l>) {
+            const bool inside = row && (layer.n % kGridColumns == 0 || column < layer.n);
+            copy_async<16>(to + u * stage.step, inside ? from + u * layer.w_k : args.w[l], inside);
+          } else {
+#pragma unroll
+            for (int j = 0; j < 4; ++j) {
+              const bool inside = row && column + j < layer.n;
+              const float* const here = from + (u * layer.w_k + j * layer.w_n);
+              copy_async<4>(to + u * stage.step + 4 * j, inside ? here : args.w[l], inside);
+            }
+          }
+          if (u % 2 == 1) end_slice();
+        }
+        from += static_cast<long long>(kStep) * layer.w_k;
+        to += kGridFetching * 16;
+      }
+      arrive_after_copies(barrier_of(at, l));
     }
-    arrive_after_copies(barrier_of(at, l));
+    fetch<l + 1>(args, at);
   }
-  // What the next launch sends has to look as if it were not there; it also counts.
-#pragma unroll 1
-  for (int l = 0; l + 1 < kDepth; ++l) {
-    const GridStage stage = kTable.stages[l + 1];
-    if (!has(stage, at.block)) continue;
-    const int record = stage.output_at + (at.block - stage.base) * kValues;
-    for (int i = thread; i < kValues * kShape.copies; i += kGridFetching)
-      words_of(args, at.launch + 1, i / kValues)[record + i % kValues] = 0;
+}
+
+/// What the next launch sends has to look as if it were not there.
+template <int l>
+__device__ __forceinline__ void clear(const Arguments& args, const Where& at) {
+  if constexpr (l + 1 < kDepth) {
+    if (has<l>(at)) {
+      const int record = kStage<l>.output_at + (at.block - kStage<l>.base) * kValues;
+      for (int i = at.thread - kThreads; i < kValues * kShape.copies; i += kGridFetching)
+        words_of(args, at.launch + 1, i / kValues)[record + i % kValues] = 0;
+    }
+    clear<l + 1>(args, at);
   }
-  if (thread == 0) args.state[at.block * kGridRecord] = at.launch + 1;
 }
 
 /// Until the weights of layer l are there.
@@ -324,63 +330,137 @@ __device__ __forceinline__ bool all_there(const unsigned* bits) {
   return there;
 }
 
+/// The network's input, for `chunks` chunks.
+template <int chunks>
 __device__ __forceinline__ void request_input(const Arguments& args, int group, float* x) {
 #pragma unroll
-  for (int i = 0; i < kAll; ++i) {
-    const int term =
-        (group + i / kTerms * (kThreads / kGridLanes)) * kGridTerms + i % kTerms / kRows;
+  for (int i = 0; i < chunks * kTerms; ++i) {
+    const int chunk = group + i / kTerms * (kThreads / kGridLanes);
+    const int term = chunk * kGridTerms + i % kTerms / kRows;
     const int row = i % kRows;
     x[i] = 0.0F;
     if (term < kLayers[0].k && row < kInput.rows)
-      x[i] = __ldg(args.x + row * kInput.x_m + term * kInput.x_k);
+      x[i] = load_plain(args.x + (row * kInput.x_m + term * kInput.x_k));
   }
 }
 
-__device__ __forceinline__ void multiply(const Arguments& args, const Where& at, const float* x) {
+/// The first layer's weights: w[i * 16 + u * 4 + j] is for term u, column j of chunk i.
+__device__ __forceinline__ void request_first(const Arguments& args, const Where& at, float* w) {
+  constexpr Layer layer = kLayers[0];
+  const int group = at.thread / kGridLanes;
+  const int column = (at.block - kStage<0>.base) * kGridColumns + at.thread % kGridLanes * 4;
+#pragma unroll
+  for (int i = 0; i < kFirst; ++i) {
+#pragma unroll
+    for (int u = 0; u < kGridTerms; ++u) {
+      const int term = (group + i * (kThreads / kGridLanes)) * kGridTerms + u;
+      float* const to = w + (i * kGridTerms + u) * 4;
+      to[0] = to[1] = to[2] = to[3] = 0.0F;
+      const bool row = has<0>(at) && term < layer.k;
+      const float* const from =
+          args.w[0] + (static_cast<long long>(term) * layer.w_k + column * layer.w_n);
+      if constexpr (kWide<0>) {
+        if (row && column < layer.n) load_plain4(from, to);
+      } else {
+#pragma unroll
+        for (int j = 0; j < 4; ++j) {
+          if (row && column + j < layer.n) to[j] = load_plain(from + j * layer.w_n);
+        }
+      }
+    }
+  }
+}
+
+/// The weights of a chunk's term.
+__device__ __forceinline__ void load_weights(unsigned from, bool inside, float* w) {
+  w[0] = w[1] = w[2] = w[3] = 0.0F;
+  if (inside) load_shared4(from, w);
+}
+
+/// Adds to sums[j * kRows + r].
+template <int terms>
+__device__ __forceinline__ void add_up(const float* v, const float* w, float* sums) {
+#pragma unroll
+  for (int i = 0; i < terms; ++i) {
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {
+#pragma unroll
+      for (int r = 0; r < kRows; ++r)
+        sums[j * kRows + r] = fmaf(v[i * kRows + r], w[i * 4 + j], sums[j * kRows + r]);
+    }
+  }
+}
+
+__device__ __forceinline__ void multiply(const Arguments& args, const Where& at,
+                                         const GridStage* table) {
   const int group = at.thread / kGridLanes;
   const int lane = at.thread % kWarp;
-  const unsigned* const words = words_of(args, at.launch, at.block % kShape.copies);
+  float x[kFirst * kTerms];
+  float first[kFirst * kGridTerms * 4];
+  if constexpr (kDirect) {
+    request_input<kFirst>(args, group, x);
+    request_first(args, at, first);
+  }
+  arrive<kThreads + kGridFetching>(kReady);
   const unsigned layers = layers_of(at);
 #pragma unroll 1
   for (int l = hidden(-1); l < kDepth; ++l) {
     if ((layers >> (l + 1) & 1) == 0) continue;
-    const GridStage& stage = kTable.stages[l + 1];
-    const unsigned* const from = words + stage.input_at;
-    unsigned bits[kAll];
-    if (l != 0) look(from, group, stage.chunks, bits);
-    if (l >= 0) wait_for_weights(at, l);
-    float4 w[kPerThread][kGridTerms];
-#pragma unroll
-    for (int i = 0; i < kPerThread; ++i) {
-      const int slot = i * kThreads + at.thread;
-      const unsigned mine = at.shared + (stage.weights_at + (l < 0 ? 0 : slot)) * 16;
-#pragma unroll
-      for (int u = 0; u < kGridTerms; ++u) {
-        w[i][u] = float4{0.0F, 0.0F, 0.0F, 0.0F};
-        if (slot / kGridLanes < stage.chunks) w[i][u] = load_shared4(mine + u * stage.slots * 16);
-      }
-    }
-    if (l > 0) {
-      while (!all_there(bits)) {
-        look(from, group, stage.chunks, bits);
-      }
-    }
-    float v[kAll];
-#pragma unroll
-    for (int i = 0; i < kAll; ++i) v[i] = l == 0 ? x[i] : __uint_as_float(~bits[i]);
     float sums[4 * kRows] = {};
+    if (kDirect && l == 0) {
+      // Lest the compiler moves these sums, and the wait for their weights, to where nothing else
+      // has begun: something that it does not move, and they depend on.
+      const int nobody = args.state == nullptr ? 1 : 0;
+      float here[kFirst * kTerms];
 #pragma unroll
-    for (int i = 0; i < kPerThread; ++i) {
+      for (int i = 0; i < kFirst * kTerms; ++i) here[i] = __shfl_xor_sync(~0U, x[i], nobody);
+      add_up<kFirst * kGridTerms>(here, first, sums);
+    } else {
+      int chunks = 0;
+      unsigned weights = 0;
+      unsigned step = 0;
+      const unsigned* from = words_of(args, at.launch, at.block % kShape.copies);
+      if (l >= 0) {
+        const GridStage& stage = table[l + 1];
+        chunks = stage.chunks;
+        weights = at.shared + stage.weights_at + at.thread * 16;
+        step = stage.step;
+        from += stage.input_at;
+      }
+      unsigned bits[kAll];
+      if (!kDirect && l == 0) {
+        float in[kAll];
+        request_input<kPerThread>(args, group, in);
 #pragma unroll
-      for (int u = 0; u < kGridTerms; ++u) {
-        const float4 four = w[i][u];
+        for (int i = 0; i < kAll; ++i) bits[i] = ~__float_as_uint(in[i]);
+      } else {
+        look(from, group, chunks, bits);
+      }
+      if (l >= 0) wait_for_weights(at, l);
+      float w[kPerThread * kGridTerms * 4];
+      if constexpr (kEarly) {
 #pragma unroll
-        for (int r = 0; r < kRows; ++r) {
-          const float in = v[i * kTerms + u * kRows + r];
-          sums[r] = fmaf(in, four.x, sums[r]);
-          sums[kRows + r] = fmaf(in, four.y, sums[kRows + r]);
-          sums[2 * kRows + r] = fmaf(in, four.z, sums[2 * kRows + r]);
-          sums[3 * kRows + r] = fmaf(in, four.w, sums[3 * kRows + r]);
+        for (int i = 0; i < kPerThread * kGridTerms; ++i) {
+          const int more = i / kGridTerms * (kThreads / kGridLanes);
+          load_weights(weights + i % kGridTerms * step + more * kGridLanes * 16,
+                       group + more < chunks, w + i * 4);
+        }
+      }
+      while (l > 0 && !all_there(bits)) {
+        look(from, group, chunks, bits);
+      }
+      float v[kAll];
+#pragma unroll
+      for (int i = 0; i < kAll; ++i) v[i] = __uint_as_float(~bits[i]);
+      if constexpr (kEarly) {
+        add_up<kPerThread * kGridTerms>(v, w, sums);
+      } else {
+#pragma unroll
+        for (int i = 0; i < kPerThread * kGridTerms; ++i) {
+          const int more = i / kGridTerms * (kThreads / kGridLanes);
+          load_weights(weights + i % kGridTerms * step + more * kGridLanes * 16,
+                       group + more < chunks, w);
+          add_up<1>(v + i * kRows, w, sums);
         }
       }
     }
@@ -389,7 +469,8 @@ __device__ __forceinline__ void multiply(const Arguments& args, const Where& at,
     add_lanes<4 * kRows, kWarp / 2>(sums, lane, which, keeps);
     const int own = at.thread % kGridLanes * 4 * kRows + which;
     if (keeps) store_shared(parts_of(at, l) + (at.thread / kWarp * kValues + own) * 4, sums[0]);
-    arrive(parts_barrier(l));
+    arrive<kThreads + kWarp>(parts_barrier(l));
+    if (l < 0) wait_for_all<kEverybody>(kPrepared);
   }
 }
 
@@ -406,63 +487,71 @@ template <ActKind act>
 constexpr bool kOccurs = occurs(act);
 
 template <ActKind act>
-__device__ __forceinline__ void apply_if(const Layer& layer, float z, float& y) {
+__device__ __forceinline__ void apply_if(ActKind wanted, float z, float slope, float& y) {
   if constexpr (kOccurs<act>) {
-    if (layer.act == act) y = activation::apply<act>(z, layer.slope);
+    if (wanted == act) y = activation::apply<act>(z, slope);
   }
 }
 
-__device__ __forceinline__ float activate(const Layer& layer, float z) {
+__device__ __forceinline__ float activate(ActKind act, float z, float slope) {
   float y = z;
-  apply_if<ActKind::ReLU>(layer, z, y);
-  apply_if<ActKind::LeakyReLU>(layer, z, y);
-  apply_if<ActKind::ELU>(layer, z, y);
-  apply_if<ActKind::GELU>(layer, z, y);
-  apply_if<ActKind::GELUTanh>(layer, z, y);
-  apply_if<ActKind::SiLU>(layer, z, y);
-  apply_if<ActKind::Sigmoid>(layer, z, y);
-  apply_if<ActKind::Tanh>(layer, z, y);
+  apply_if<ActKind::ReLU>(act, z, slope, y);
+  apply_if<ActKind::LeakyReLU>(act, z, slope, y);
+  apply_if<ActKind::ELU>(act, z, slope, y);
+  apply_if<ActKind::GELU>(act, z, slope, y);
+  apply_if<ActKind::GELUTanh>(act, z, slope, y);
+  apply_if<ActKind::SiLU>(act, z, slope, y);
+  apply_if<ActKind::Sigmoid>(act, z, slope, y);
+  apply_if<ActKind::Tanh>(act, z, slope, y);
   return y;
 }
 
-/// Of the last warp's lanes, kValues have one result each; the others help them.
+/// Biases of layers l and on, for the lane's value.
+template <int l>
 __device__ __forceinline__ void request_biases(const Arguments& args, const Where& at, int lane) {
-  const int column = lane % kValues / kRows;
-  const int row = lane % kRows;
-#pragma unroll 1
-  for (int l = 0; l < kDepth; ++l) {
-    const GridStage stage = kTable.stages[l + 1];
-    if (!has(stage, at.block)) continue;
-    const Layer& layer = kTable.layers[l];
-    const int n = (at.block - stage.base) * kGridColumns + column;
-    const bool inside = layer.has_bias && n < layer.n && row < kInput.rows;
-    const float* const from =
-        inside ? args.bias[l] + row * layer.bias_m + n * layer.bias_n : args.x;
-    copy_async<4>(at.shared + (kLayout.biases_at + (l + 1) * kWarp + lane) * 4, from, inside);
+  if constexpr (l < kDepth) {
+    constexpr Layer layer = kLayers[l];
+    const int n = (at.block - kStage<l>.base) * kGridColumns + lane % kValues / kRows;
+    const int row = lane % kRows;
+    if (has<l>(at)) {
+      const bool inside = layer.has_bias && n < layer.n && row < kInput.rows;
+      const float* const from =
+          inside ? args.bias[l] + (row * layer.bias_m + n * layer.bias_n) : args.x;
+      copy_async<4>(at.shared + (kLayout.biases_at + (l + 1) * kWarp + lane) * 4, from, inside);
+    }
+    request_biases<l + 1>(args, at, lane);
   }
 }
 
-__device__ __forceinline__ void finish(const Arguments& args, const Where& at) {
-  const int lane = at.thread % kWarp;
+/// Of this warp's lanes, kValues have one result each; the others help them.
+__device__ __forceinline__ void finish(const Arguments& args, const Where& at, GridStage* table) {
   constexpr int kHelpers = kWarp / kValues;
+  constexpr int kCells = sizeof(Table) / 4;
+  const int lane = at.thread % kWarp;
   const int value = lane % kValues;
   const int helper = lane / kValues;
   const int row = value % kRows;
-  request_biases(args, at, lane);
+  int cells[(kCells + kWarp - 1) / kWarp];
+#pragma unroll
+  for (int i = 0; i < kCells; i += kWarp)
+    if (i + lane < kCells) cells[i / kWarp] = reinterpret_cast<const int*>(&kTable)[i + lane];
+  request_biases<0>(args, at, lane);
+#pragma unroll
+  for (int i = 0; i < kCells; i += kWarp)
+    if (i + lane < kCells) reinterpret_cast<int*>(table)[i + lane] = cells[i / kWarp];
+  __syncwarp();
+  arrive<kEverybody>(kPrepared);
   const unsigned layers = layers_of(at);
 #pragma unroll 1
   for (int l = hidden(-1); l < kDepth; ++l) {
     if ((layers >> (l + 1) & 1) == 0) continue;
-    const GridStage& stage = kTable.stages[l + 1];
-    const Layer& layer = kTable.layers[l < 0 ? 0 : l];
-    if (l == 0) end_group<0>();
+    const GridStage stage = table[l + 1];
     const float bias = load_shared(at.shared + (kLayout.biases_at + (l + 1) * kWarp + lane) * 4);
     const unsigned parts = parts_of(at, l) + lane * 4;
     const int record = stage.output_at + (at.block - stage.base) * kValues + value;
     unsigned* const to = words_of(args, at.launch, helper) + record;
     const int n = (at.block - stage.base) * kGridColumns + value / kRows;
-    const float alpha = layer.alpha;
-    wait_for_all(parts_barrier(l));
+    wait_for_all<kThreads + kWarp>(parts_barrier(l));
     float z = 0.0F;
 #pragma unroll
     for (int p = 0; p < kWarps; p += kHelpers) {
@@ -470,9 +559,9 @@ __device__ __forceinline__ void finish(const Arguments& args, const Where& at) {
     }
 #pragma unroll
     for (int offset = kValues; offset < kWarp; offset *= 2) z += __shfl_xor_sync(~0U, z, offset);
-    z = fmaf(z, alpha, bias);
+    z = fmaf(z, stage.alpha, bias);
     // Columns past the end must not spoil sums of the next layer, where their weights are zeros.
-    float y = n < layer.n ? activate(layer, z) : 0.0F;
+    const float y = n < stage.n ? activate(stage.act, z, stage.slope) : 0.0F;
     if (l >= 0 && l + 1 < kDepth) {
       unsigned bits = ~__float_as_uint(y);
       if (bits == 0) bits = 0x80000000U;
@@ -481,29 +570,33 @@ __device__ __forceinline__ void finish(const Arguments& args, const Where& at) {
         if (c + helper < kShape.copies) store_word(to + c * kLayout.words, bits);
       }
     }
-    if (l >= 0 && helper == 0 && n < layer.n && row < kInput.rows) {
-      if (layer.writes_z) args.z[l][row * layer.z_m + n] = z;
-      if (layer.writes_y) args.y[l][row * layer.y_m + n] = y;
+    if (l >= 0 && helper == 0 && n < stage.n && row < kInput.rows) {
+      if ((stage.writes & 2) != 0) args.z[l][row * stage.z_m + n] = z;
+      if ((stage.writes & 1) != 0) args.y[l][row * stage.y_m + n] = y;
     }
+    if (l < 0) end_group<0>();
   }
+  if (lane == 0) args.state[at.block * kGridRecord] = at.launch + 1;
 }
 
-extern "C" __global__ void __launch_bounds__(grid_threads(kShape), 1)
+extern "C" __global__ void __launch_bounds__(kEverybody, 1)
     chain_kernel(const __grid_constant__ Arguments args) {
   extern __shared__ __align__(16) float shared[];
   Where at{static_cast<int>(blockIdx.x), static_cast<int>(threadIdx.x),
            static_cast<unsigned>(hidden(static_cast<int>(shared_address(shared)))), 0};
+  GridStage* const table = reinterpret_cast<GridStage*>(shared + kLayout.table_at);
   at.launch = load_word(args.state + at.block * kGridRecord);
-  if (at.thread < kDepth) make_barrier(barrier_of(at, at.thread), kGridFetching);
-  __syncthreads();
   if (at.thread < kThreads) {
-    float x[kAll];
-    request_input(args, at.thread / kGridLanes, x);
-    multiply(args, at, x);
-  } else if (at.thread < kThreads + kGridFetching) {
-    fetch(args, at);
+    multiply(args, at, table);
+  } else if (at.thread >= kThreads + kGridFetching) {
+    finish(args, at, table);
   } else {
-    finish(args, at);
+    const int thread = at.thread - kThreads;
+    if (thread < kDepth) make_barrier(barrier_of(at, thread), kGridFetching);
+    arrive<kEverybody>(kPrepared);
+    wait_for_all<kThreads + kGridFetching>(kReady);
+    fetch<kDirect ? 1 : 0>(args, at);
+    clear<0>(args, at);
   }
 }
 

@@ -34,9 +34,12 @@ GridLayout layout_of(const Network& network, const GridShape& shape) {
 
 int registers_of(const Network& network, const GridShape& shape) {
   const int rows = grid_rows(network.input);
-  const int weights = kGridTerms * 4 * layout_of(network, shape).per_thread;
-  const int inputs = 2 * kGridTerms * rows * layout_of(network, shape).per_thread;
-  return kOtherRegisters + weights + inputs + 4 * rows;
+  const int chunks = layout_of(network, shape).per_thread;
+  const int inputs = 2 * kGridTerms * rows * chunks;
+  const int sums = 4 * rows;
+  int weights = grid_early(chunks, network.input) ? kGridTerms * 4 * chunks : kGridTerms * 4;
+  if (grid_direct(network.layers.data(), network.input, shape)) weights += kGridTerms * 4;
+  return kOtherRegisters + weights + inputs + sums;
 }
 
 bool can_be(const GridShape& shape) noexcept {

@@ -43,24 +43,41 @@ constexpr int grid_per_thread(const Layer& layer, const GridShape& shape) {
   return (grid_chunks(layer) + groups - 1) / groups;
 }
 
-/// What the kernel looks up of a layer.
+/// Whether the first layer's weights go from memory to registers, past shared memory, and those of
+/// the others from there to registers while the thread waits for their input. Else there are too
+/// many of either.
+constexpr bool grid_direct(const Layer* layers, const Input& input, const GridShape& shape) {
+  return grid_per_thread(layers[0], shape) * grid_rows(input) <= 2;
+}
+constexpr bool grid_early(int per_thread, const Input& input) {
+  return per_thread * grid_rows(input) <= 2;
+}
+
+/// What the kernel looks up of a layer; 16 words.
 struct GridStage {
   int base = 0;        ///< the first block that has columns of it
   int blocks = 0;      ///< how many have
   int chunks = 0;      ///< of four terms
   int n = 0;           ///< columns in all
-  int weights_at = 0;  ///< in shared memory, in units of 16 bytes
-  int slots = 0;       ///< such units from one term of a chunk to the next
+  int weights_at = 0;  ///< in shared memory, bytes
+  int step = 0;        ///< bytes from one term of a chunk to the next
   int input_at = 0;    ///< words of its input, in one copy
   int output_at = 0;   ///< words of its output
-  bool wide = false;   ///< its weights can be copied 16 bytes at a time
+  ActKind act = ActKind::None;
+  float slope = 0;
+  float alpha = 0;
+  int writes = 0;  ///< 1: Y, 2: Z
+  int y_m = 0;
+  int z_m = 0;
+  int unused[2] = {};
 };
 
 /// Where things lie. Shared memory in units of 4 bytes.
 struct GridLayout {
   int per_thread = 1;  ///< chunks of a thread, of one layer at most
-  int weights = 0;     ///< of all layers
-  int parts_at = 0;    ///< sums of warps, of all layers and of the run before the first one
+  int weights = 0;     ///< of all layers, but not of the first one if that is direct
+  int table_at = 0;    ///< a stage for the run before the first layer, then one for each layer
+  int parts_at = 0;    ///< sums of warps, in the same order
   int biases_at = 0;
   int barriers_at = 0;
   int shared = 0;
@@ -79,35 +96,44 @@ constexpr bool grid_goes_wide(const Layer& layer) {
 constexpr GridStage grid_stage(const Layer* layers, int index, const Input& input,
                                const GridShape& shape) {
   GridStage stage;
+  const int first = grid_direct(layers, input, shape) ? 1 : 0;  // that has weights in memory
   int next = 0;
   for (int l = 0; l <= index; ++l) {
     stage.blocks = grid_blocks(layers[l]);
     stage.base = next + stage.blocks > shape.blocks ? 0 : next;
     next = stage.base + stage.blocks;
+    if (l > first) stage.weights_at += 4 * grid_weights(layers[l - 1]);
     if (l == 0) continue;
-    stage.weights_at += grid_weights(layers[l - 1]) / 4;
     stage.input_at = stage.output_at;
     const int words = grid_blocks(layers[l - 1]) * kGridColumns * grid_rows(input);
     stage.output_at += round_up(words, kWarp);
   }
-  stage.chunks = grid_chunks(layers[index]);
-  stage.n = layers[index].n;
-  stage.wide = grid_goes_wide(layers[index]);
-  stage.slots = stage.chunks * kGridLanes;
+  const Layer& layer = layers[index];
+  stage.chunks = grid_chunks(layer);
+  stage.n = layer.n;
+  stage.step = stage.chunks * kGridLanes * 16;
+  stage.act = layer.act;
+  stage.slope = layer.slope;
+  stage.alpha = layer.alpha;
+  stage.writes = (layer.writes_y ? 1 : 0) + (layer.writes_z ? 2 : 0);
+  stage.y_m = layer.y_m;
+  stage.z_m = layer.z_m;
   return stage;
 }
 
 constexpr GridLayout grid_layout(const Layer* layers, int depth, const Input& input,
                                  const GridShape& shape) {
   GridLayout layout;
+  const int first = grid_direct(layers, input, shape) ? 1 : 0;
   const int values = kGridColumns * grid_rows(input);
   for (int l = 0; l < depth; ++l) {
     const int per_thread = grid_per_thread(layers[l], shape);
     if (per_thread > layout.per_thread) layout.per_thread = per_thread;
-    layout.weights += grid_weights(layers[l]);
+    if (l >= first) layout.weights += grid_weights(layers[l]);
     if (l + 1 < depth) layout.words += round_up(grid_blocks(layers[l]) * values, kWarp);
   }
-  layout.parts_at = layout.weights + 4;  // 4: what the run before the first layer reads
+  layout.table_at = layout.weights;
+  layout.parts_at = layout.table_at + (depth + 1) * static_cast<int>(sizeof(GridStage)) / 4;
   layout.biases_at = layout.parts_at + (depth + 1) * shape.threads / kWarp * values;
   layout.barriers_at = layout.biases_at + (depth + 1) * kWarp;
   layout.shared = layout.barriers_at + 2 * depth;
