@@ -9,338 +9,10 @@
 // A read of 16 bytes a lane takes half the time where lanes n and n ^ 1, or n and n ^ 2, agree all
 // over the warp: bit 0 of the lane chooses columns only, bit 1 rows only.
 
+#include "kernels/chain_rows_fetch.cuh"
+#include "kernels/chain_rows_store.cuh"
+
 namespace ai::kernels::chain {
-
-struct Arguments {
-  const float* x;
-  const float* w[kDepth];
-  const float* bias[kDepth];
-  float* y[kDepth];
-  float* z[kDepth];
-};
-
-constexpr int kThreads = kShape.warps * kWarp;
-constexpr int kRows = kShape.rows;
-constexpr RowsLayout kLayout = rows_layout_of(kLayers, kDepth, kShape);
-constexpr int kStride = kLayout.stride;
-constexpr int kStep = 8;  // terms of one turn of the innermost loop
-template <int l>
-constexpr Tiling kTiling = tiling_of(kLayers[l], kShape);
-template <int l>
-constexpr int kBiases = biases_of(kLayers[l], kShape);
-
-/// Where those of layer l lie, among those of all.
-template <int l>
-constexpr int kBiasesAt = rows_layout_of(kLayers, l, kShape).biases;
-template <int l>
-constexpr int kWeightsAt = kLayout.weights_at + rows_layout_of(kLayers, l, kShape).weights;
-
-constexpr bool is_cheap(ActKind act) {
-  return act == ActKind::None || act == ActKind::ReLU || act == ActKind::LeakyReLU;
-}
-
-/// Whether results are computed row by row from sums in the tile, and stored at once: else in
-/// registers, and Y is stored behind the next layer.
-constexpr bool is_in_rows(int l) {
-  return l + 1 == kDepth || kLayers[l].writes_z || !is_cheap(kLayers[l].act);
-}
-constexpr bool is_behind(int l) {
-  return kLayers[l].writes_y && !is_in_rows(l);
-}
-
-/// Whether sums begin with the bias.
-constexpr bool begins_with_bias(const Layer& layer) {
-  return layer.has_bias && layer.bias_m == 0 && layer.alpha == 1.0F;
-}
-
-/// Whether the sums of layers `a` and `b` have one code.
-constexpr bool is_alike(int a, int b) {
-  const Layer& x = kLayers[a];
-  const Layer& y = kLayers[b];
-  return x.k == y.k && x.n == y.n && x.w_k == y.w_k && x.w_n == y.w_n && x.w16 == y.w16 &&
-         biases_of(x, kShape) == biases_of(y, kShape) && begins_with_bias(x) == begins_with_bias(y);
-}
-/// Whether layers `a` and `b` are stored in the same way behind the next one.
-constexpr bool is_stored_alike(int a, int b) {
-  if (!is_behind(a) && !is_behind(b)) return true;
-  return is_behind(a) == is_behind(b) && kLayers[a].y_m == kLayers[b].y_m &&
-         kLayers[a].y16 == kLayers[b].y16;
-}
-/// Layers [begin, end) share one loop: the instructions of many would have to be fetched.
-constexpr int end_of_stretch(int begin) {
-  const int stored = begin > 0 ? begin - 1 : 0;
-  int end = begin + 1;
-  while (end < kDepth && is_alike(begin, end) && is_stored_alike(stored, end - 1)) ++end;
-  return end;
-}
-/// Of these, [begin, end) have one code for their results, too.
-constexpr int end_of_equals(int begin, int end) {
-  const Layer& x = kLayers[begin];
-  int l = begin + 1;
-  for (; l < end; ++l) {
-    const Layer& y = kLayers[l];
-    const bool equal = is_in_rows(begin) == is_in_rows(l) && x.act == y.act && x.slope == y.slope &&
-                       x.alpha == y.alpha && x.bias_m == y.bias_m && x.writes_y == y.writes_y &&
-                       x.y_m == y.y_m && x.y16 == y.y16 && x.writes_z == y.writes_z &&
-                       x.z_m == y.z_m && x.z16 == y.z16 &&
-                       (l + 1 == kDepth) == (begin + 1 == kDepth);
-    if (!equal) break;
-  }
-  return l;
-}
-
-struct Where {
-  int thread;  // of the block
-  int lane;
-  int row;  // the warp's first
-  int row_in_block;
-  float* shared;
-  float* values;  // the warp's tile: column c of its row r at [r * kStride + c]
-};
-
-/// Rows of the warp that there are; may be less than 0.
-__device__ inline int rows_of(const Where& at) {
-  return kInput.rows - at.row < kRows ? kInput.rows - at.row : kRows;
-}
-
-/// Copies `count` (1 or 4) elements to shared memory, those of them that are `there`; the rest
-/// become zeros.
-template <int count>
-__device__ __forceinline__ void fetch(float* to, const float* from, int there) {
-  const int bytes = there <= 0 ? 0 : there < count ? 4 * there : 4 * count;
-  if constexpr (count == 4) {
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(to)),
-                 "l"(from), "r"(bytes)
-                 : "memory");
-  } else {
-    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(shared_address(to)),
-                 "l"(from), "r"(bytes)
-                 : "memory");
-  }
-}
-__device__ inline void end_group() {
-  asm volatile("cp.async.commit_group;" ::: "memory");
-}
-/// Until all but the last `pending` groups are there, of this thread.
-template <int pending>
-__device__ inline void wait_for_groups() {
-  asm volatile("cp.async.wait_group %0;" ::"n"(pending) : "memory");
-}
-
-/// Element (k, n) to [k * columns + n].
-template <int l>
-__device__ __forceinline__ void fetch_weights(const Where& at, const float* w, float* to) {
-  constexpr Layer layer = kLayers[l];
-  constexpr Tiling tiling = kTiling<l>;
-  // Four terms of eight columns a warp: a compromise between the two memories.
-  constexpr bool by_column = layer.w_n != 1;
-  constexpr int kWide = !by_column && layer.w16 ? 4 : 1;
-  constexpr int kPieces = tiling.columns / kWide;
-  constexpr int kCount = tiling.terms * kPieces;
-#pragma unroll 8
-  for (int j = 0; j < (kCount + kThreads - 1) / kThreads; ++j) {
-    const int i = at.thread + j * kThreads;
-    if (kCount % kThreads != 0 && i >= kCount) break;
-    const int term = by_column ? i / (4 * kPieces) * 4 + i % 4 : i / kPieces;
-    const int column = by_column ? i / 4 % kPieces : i % kPieces * kWide;
-    fetch<kWide>(to + term * tiling.columns + column, w + term * layer.w_k + column * layer.w_n,
-                 term < layer.k ? layer.n - column : 0);
-  }
-}
-
-template <int l>
-__device__ __forceinline__ void fetch_biases(const Arguments& args, const Where& at) {
-  if constexpr (l < kDepth) {
-    constexpr Layer layer = kLayers[l];
-    constexpr bool by_row = layer.bias_m != 0;
-    const int first = by_row ? at.row - at.row_in_block : 0;
-    const int there = by_row ? kInput.rows - first : layer.n;
-#pragma unroll
-    for (int j = 0; j < (kBiases<l> + kThreads - 1) / kThreads; ++j) {
-      const int i = at.thread + j * kThreads;
-      if (i >= kBiases<l>) break;
-      fetch<1>(at.shared + kBiasesAt<l> + i,
-               args.bias[l] + (first + i) * (by_row ? layer.bias_m : layer.bias_n), there - i);
-    }
-    fetch_biases<l + 1>(args, at);
-  }
-}
-
-/// The warp's rows. Neighbouring lanes take neighbouring elements.
-__device__ __forceinline__ void fetch_input(const Arguments& args, const Where& at) {
-  constexpr bool by_column = kInput.x_k != 1;
-  constexpr int kWide = !by_column && kInput.x16 ? 4 : 1;
-  constexpr int kPieces = kTiling<0>.terms / kWide;
-#pragma unroll 8
-  for (int j = 0; j < kRows * kPieces / kWarp; ++j) {
-    const int i = at.lane + j * kWarp;
-    const int row = by_column ? i % kRows : i / kPieces;
-    const int term = by_column ? i / kRows : i % kPieces * kWide;
-    fetch<kWide>(at.values + row * kStride + term,
-                 args.x + (at.row + row) * kInput.x_m + term * kInput.x_k,
-                 row < rows_of(at) ? kLayers[0].k - term : 0);
-  }
-}
-
-/// Where the weights of layer l lie, which is in the stretch that begins with layer `begin`.
-template <int begin>
-__device__ __forceinline__ float* weights_at(const Where& at, int l) {
-  constexpr int kWeights = kTiling<begin>.terms * kTiling<begin>.columns;
-  if constexpr (kShape.streamed) {
-    return at.shared + kLayout.weights_at + l % 2 * kLayout.weights;
-  } else {
-    return at.shared + kWeightsAt<begin> + (l - begin) * kWeights;
-  }
-}
-
-/// The weights of layers 1 and on, those of layer 1 alone if streamed.
-template <int begin>
-__device__ __forceinline__ void fetch_further(const Arguments& args, const Where& at) {
-  if constexpr (begin < (kShape.streamed && kDepth > 2 ? 2 : kDepth)) {
-    constexpr int end = end_of_stretch(begin);
-#pragma unroll 1
-    for (int l = begin > 0 ? begin : 1; l < (kShape.streamed && end > 2 ? 2 : end); ++l) {
-      fetch_weights<begin>(at, args.w[l], weights_at<begin>(at, l));
-    }
-    fetch_further<end>(args, at);
-  }
-}
-
-/// Until the weights of layer l are there; streamed, those of the layer after it are requested,
-/// to where those of the layer before it were.
-template <int begin>
-__device__ __forceinline__ void await_weights(const Arguments& args, const Where& at, int l) {
-  if (kShape.streamed ? l > 0 : l == 1) {
-    wait_for_groups<0>();
-    __syncthreads();
-    if constexpr (kShape.streamed) {
-      constexpr int end = end_of_stretch(begin);
-      if (l + 1 < end) {
-        fetch_weights<begin>(at, args.w[l + 1], weights_at<begin>(at, l + 1));
-      } else if constexpr (end < kDepth) {
-        fetch_weights<end>(at, args.w[end], weights_at<end>(at, end));
-      }
-      end_group();
-    }
-  }
-}
-
-__device__ inline float4 read_four(const float* from) {
-  return *reinterpret_cast<const float4*>(from);
-}
-
-/// The warp's way through a tile of so many columns, row by row, `wide` columns a lane.
-template <int columns, int wide>
-struct Walk {
-  static constexpr int kPieces = columns / wide;
-  static constexpr int kAtOnce = kPieces < kWarp ? kWarp / kPieces : 1;  // rows
-  static constexpr int kTurns = (kPieces + kWarp - 1) / kWarp;           // that a row takes
-  static constexpr int kCount = kRows / kAtOnce * kTurns;
-  // What is added in turn i, a constant, to the lane's own row and column.
-  static constexpr int row(int i) { return i / kTurns * kAtOnce; }
-  static constexpr int column(int i) { return i % kTurns * kWarp * wide; }
-  static __device__ int own_row(int lane) { return kPieces < kWarp ? lane / kPieces : 0; }
-  static __device__ int own_column(int lane) {
-    return (kPieces < kWarp ? lane % kPieces : lane) * wide;
-  }
-  /// Rows from the lane's own one on, of `rows`; 0 for lanes without work.
-  static __device__ int rows_left(int lane, int rows) {
-    return kAtOnce * kPieces < kWarp && lane >= kAtOnce * kPieces ? 0 : rows - own_row(lane);
-  }
-};
-
-template <int wide>
-__device__ __forceinline__ void read(float (&v)[wide], const float* from) {
-  if constexpr (wide == 4) {
-    const float4 four = read_four(from);
-    v[0] = four.x, v[1] = four.y, v[2] = four.z, v[3] = four.w;
-  } else {
-    v[0] = *from;
-  }
-}
-
-/// The first `count` of them.
-template <int wide>
-__device__ __forceinline__ void write(float* to, const float (&v)[wide], int count) {
-  if (count >= wide) {
-    if constexpr (wide == 4) {
-      *reinterpret_cast<float4*>(to) = make_float4(v[0], v[1], v[2], v[3]);
-    } else {
-      *to = v[0];
-    }
-  } else {
-#pragma unroll
-    for (int i = 0; i + 1 < wide; ++i) {
-      if (i < count) to[i] = v[i];
-    }
-  }
-}
-
-/// Columns of layer l from `column` on, where there may be fewer than `wide`.
-template <int l, int wide>
-__device__ __forceinline__ int columns_left(int column) {
-  if constexpr (kLayers[l].n == kTiling<l>.columns) return wide;
-  if constexpr (kLayers[l].n % wide == 0) return column < kLayers[l].n ? wide : 0;
-  return kLayers[l].n - column;
-}
-
-/// Of the layer before: stored while the next one is summed up.
-struct Behind {
-  const float* values;  // the lane's own place
-  float* y;
-  int column;
-  int rows;  // that are left, from the lane's own one
-};
-
-/// Stores Y of layer l in `turns` turns of the loop.
-template <int l, int turns>
-struct Storing {
-  static constexpr int kWide = kLayers[l].y16 ? 4 : 1;
-  using Way = Walk<kTiling<l>.columns, kWide>;
-  static constexpr int kEach = round_up((Way::kCount + turns - 1) / turns, Way::kTurns);
-  static constexpr bool kExact = kEach * turns == Way::kCount;
-  float v[kEach][kWide];
-
-  static __device__ Behind begin(const Where& at, float* y) {
-    const int row = Way::own_row(at.lane);
-    const int column = Way::own_column(at.lane);
-    return {at.values + row * kStride + column, y + (at.row + row) * kLayers[l].y_m + column,
-            column, y == nullptr ? 0 : Way::rows_left(at.lane, rows_of(at))};
-  }
-  __device__ __forceinline__ void request(const Behind& out) {
-#pragma unroll
-    for (int i = 0; i < kEach; ++i) {
-      if (kExact || Way::row(i) < out.rows) {
-        read(v[i], out.values + Way::row(i) * kStride + Way::column(i));
-      }
-    }
-  }
-  __device__ __forceinline__ void store(Behind& out) {
-#pragma unroll
-    for (int i = 0; i < kEach; ++i) {
-      if (Way::row(i) < out.rows) {
-        write(out.y + Way::row(i) * kLayers[l].y_m + Way::column(i), v[i],
-              columns_left<l, kWide>(out.column + Way::column(i)));
-      }
-    }
-    out.values += Way::row(kEach) * kStride;
-    out.y += Way::row(kEach) * kLayers[l].y_m;
-    out.rows -= Way::row(kEach);
-  }
-};
-struct NothingToStore {
-  static __device__ Behind begin(const Where&, float*) { return {}; }
-  __device__ void request(const Behind&) {}
-  __device__ void store(Behind&) {}
-};
-template <int l, int turns, bool is_any>
-struct StoringIf {
-  using Type = NothingToStore;
-};
-template <int l, int turns>
-struct StoringIf<l, turns, true> {
-  using Type = Storing<l, turns>;
-};
 
 /// A lane's row i, from its first one on: rows lie such that neither reads nor writes of a warp
 /// meet in a bank.
@@ -379,12 +51,7 @@ __device__ __forceinline__ void begin_sums(const Where& at, const float* bias, S
   }
 }
 
-/// Four terms of the lane's rows, and one of its columns.
-template <int l>
-__device__ __forceinline__ void read_values(float (&to)[kTiling<l>.rows][4], const float* from) {
-#pragma unroll
-  for (int i = 0; i < kTiling<l>.rows; ++i) read(to[i], from + row_of<l>(i) * kStride);
-}
+/// A term of the lane's columns.
 template <int l>
 __device__ __forceinline__ void read_weights(float (&to)[kTiling<l>.vectors][4],
                                              const float* from) {
@@ -394,39 +61,63 @@ __device__ __forceinline__ void read_weights(float (&to)[kTiling<l>.vectors][4],
   }
 }
 
-/// What is read ahead: weights by a term, values by four.
+/// What is read ahead: weights by a term, values by four. Rows are a term behind one another, in up
+/// to four groups, and begin with the last terms: so reads are spread evenly over the sums.
 template <int l>
 struct Ahead {
   float x[2][kTiling<l>.rows][4];
-  float w[2][kTiling<l>.vectors][4];
+  float w[kStep][kTiling<l>.vectors][4];
 };
+template <int l>
+constexpr int group_of(int i) {
+  return i * 4 / kTiling<l>.rows;
+}
+/// Four terms of the lane's rows of one group.
+template <int l, int group>
+__device__ __forceinline__ void read_values(float (&to)[kTiling<l>.rows][4], const float* from) {
+#pragma unroll
+  for (int i = 0; i < kTiling<l>.rows; ++i) {
+    if (group_of<l>(i) == group) read(to[i], from + row_of<l>(i) * kStride);
+  }
+}
+
+template <int l, class Store, int c = 0>
+__device__ __forceinline__ void add_terms(Ahead<l>& ahead, const float* from, const float* w_from,
+                                          const float* next, const float* w_next, Behind& out,
+                                          Store& storing, Sums<l>& sums) {
+  if constexpr (c < kStep) {
+    constexpr Tiling tiling = kTiling<l>;
+    constexpr int kGroup = (c + 1) % 4;
+    constexpr int kQuad = (c + 1 - kGroup) / 4;
+    read_weights<l>(ahead.w[(c + 1) % kStep],
+                    c + 1 < kStep ? w_from + (c + 1) * tiling.columns : w_next);
+    read_values<l, kGroup>(ahead.x[kQuad % 2], kQuad < 2 ? from + 4 * kQuad : next);
+    if constexpr (c == 1) storing.request(out);
+    if constexpr (c == 4) storing.store(out);
+#pragma unroll
+    for (int q = 0; q < tiling.rows; ++q) {
+      const int i = (q + tiling.rows * kGroup / 4) % tiling.rows;  // what was read last comes last
+      const int term = c + kStep - group_of<l>(i);
+#pragma unroll
+      for (int v = 0; v < tiling.vectors; ++v) {
+#pragma unroll
+        for (int j = 0; j < 4; ++j) {
+          sums[i][v][j] =
+              fmaf(ahead.x[term / 4 % 2][i][term % 4], ahead.w[term % kStep][v][j], sums[i][v][j]);
+        }
+      }
+    }
+    add_terms<l, Store, c + 1>(ahead, from, w_from, next, w_next, out, storing, sums);
+  }
+}
 
 /// Adds up kStep terms; `next` and `w_next` are where those after them are.
 template <int l, class Store>
 __device__ __forceinline__ void add_step(Ahead<l>& ahead, const float* from, const float* w_from,
                                          const float* next, const float* w_next, Behind& out,
                                          Sums<l>& sums) {
-  constexpr Tiling tiling = kTiling<l>;
   Store storing;
-  storing.request(out);
-#pragma unroll
-  for (int c = 0; c < kStep; ++c) {
-    read_weights<l>(ahead.w[(c + 1) % 2],
-                    c + 1 < kStep ? w_from + (c + 1) * tiling.columns : w_next);
-    if (c == 0) read_values<l>(ahead.x[1], from + 4);
-    if (c == 4) storing.store(out);
-    if (c == 4) read_values<l>(ahead.x[0], next);
-#pragma unroll
-    for (int v = 0; v < tiling.vectors; ++v) {
-#pragma unroll
-      for (int i = 0; i < tiling.rows; ++i) {
-#pragma unroll
-        for (int j = 0; j < 4; ++j) {
-          sums[i][v][j] = fmaf(ahead.x[c / 4][i][c % 4], ahead.w[c % 2][v][j], sums[i][v][j]);
-        }
-      }
-    }
-  }
+  add_terms<l, Store>(ahead, from, w_from, next, w_next, out, storing, sums);
 }
 
 template <int l, class Store>
@@ -436,7 +127,16 @@ __device__ __forceinline__ void add_up(const Where& at, const float* weights, Be
   const float* const first = at.values + first_row<l>(at.lane) * kStride;
   const float* const w_first = weights + first_column<l>(at.lane);
   Ahead<l> ahead;
-  read_values<l>(ahead.x[0], first);
+  const float* const last = first + kTiling<l>.terms - 4;
+  read_values<l, 1>(ahead.x[1], last);
+  read_values<l, 2>(ahead.x[1], last);
+  read_values<l, 3>(ahead.x[1], last);
+  read_values<l, 0>(ahead.x[0], first);
+#pragma unroll
+  for (int behind = 3; behind > 0; --behind) {
+    read_weights<l>(ahead.w[kStep - behind],
+                    w_first + (kTiling<l>.terms - behind) * kTiling<l>.columns);
+  }
   read_weights<l>(ahead.w[0], w_first);
   // What is read ahead at the end is not used.
   if constexpr (kTurns == 1) {
@@ -570,23 +270,7 @@ __device__ __forceinline__ void compute(const Arguments& args, const Where& at) 
 extern "C" __global__ void __launch_bounds__(kThreads, 1)
     chain_kernel(const __grid_constant__ Arguments args) {
   extern __shared__ __align__(16) float shared[];
-  const int thread = static_cast<int>(threadIdx.x);
-  const int row_in_block = thread / kWarp * kRows;
-  const Where at{thread,
-                 thread % kWarp,
-                 static_cast<int>(blockIdx.x) * kRows * kShape.warps + row_in_block,
-                 row_in_block,
-                 shared,
-                 shared + kLayout.values_at + row_in_block * kStride};
-  fetch_input(args, at);
-  fetch_weights<0>(at, args.w[0], weights_at<0>(at, 0));
-  fetch_biases<0>(args, at);
-  end_group();
-  fetch_further<0>(args, at);
-  end_group();
-  wait_for_groups<1>();
-  __syncthreads();
-  compute<0>(args, at);
+  compute<0>(args, start(args, shared));
 }
 
 }  // namespace ai::kernels::chain

@@ -7,22 +7,26 @@
 namespace ai::kernels::chain {
 namespace {
 
-constexpr int kRowCounts[] = {32, 16, 8};
-constexpr int kWarpCounts[] = {2, 4, 8};
+constexpr int kRowCounts[] = {32, 16, 8, 1};
+constexpr int kWarpCounts[] = {1, 2, 4, 8};
 constexpr int kMostWarps = 8;  // the registers of as many threads may be all that a thread can have
 constexpr int kFewestRows = 512;
+constexpr int kFewestLines = 32;  // where a warp has one row
 constexpr std::size_t kMostShapes = 6;
 
-// Cycles, fitted to what an H200 took for five layers of 64 columns and 16384 rows: a launch and
-// the first loads; what follows one another in a layer; an access of 16 bytes a lane to shared
-// memory, that much of which sums do not hide; an activation with exponentials; waiting for weights
-// that another layer's had to make room for (not fitted).
+// Cycles, fitted to what an H200 took for five layers of 64 columns and 16384 rows, and, where a
+// warp has one row, for nine of 20 columns and 256 rows. A launch and the first loads; what follows
+// one another in a layer; an access of 16 bytes a lane to shared memory, that much of which sums do
+// not hide; an activation with exponentials; waiting for weights that another layer's had to make
+// room for (not fitted).
 constexpr double kBegin = 4000;
 constexpr double kLayer = 500;
 constexpr double kAccess = 2.1 * 0.85;
 constexpr double kResult = 4;
 constexpr double kDearResult = 30;
 constexpr double kStreamed = 400;
+constexpr double kLine = 100;
+constexpr double kTerm = 2.5;
 constexpr double kFetch = 32;  // bytes a cycle
 constexpr int kSchedulers = 4;
 constexpr int kThreadsAtOnce = 2048;
@@ -38,6 +42,10 @@ int registers_of(const Network& network, const RowsShape& shape) {
   int most = 0;
   for (const Layer& layer : network.layers) {
     const Tiling tiling = tiling_of(layer, shape);
+    if (shape.rows == 1) {
+      most = std::max(most, tiling.terms * tiling.vectors);
+      continue;
+    }
     most = std::max(most, 4 * tiling.rows * tiling.vectors + 8 * (tiling.rows + tiling.vectors));
   }
   return std::min(255, most + 32);
@@ -59,6 +67,11 @@ bool take(std::string_view& text, int& number) noexcept {
 
 double cycles_of(const Layer& layer, const RowsShape& shape, int warps) {
   const Tiling tiling = tiling_of(layer, shape);
+  if (shape.rows == 1) {
+    const double dear = layer.act > ActKind::LeakyReLU ? kDearResult * tiling.vectors : 0;
+    return kLine + dear + kTerm * tiling.terms * (1 + tiling.vectors) +
+           1.0 * warps * tiling.terms * tiling.vectors;
+  }
   const double results = 4.0 * tiling.rows * tiling.vectors;
   const double accesses = tiling.terms * (tiling.rows / 4.0 + tiling.vectors);
   const double in_turn = (warps + kSchedulers - 1) / kSchedulers;  // warps of one scheduler
@@ -88,7 +101,7 @@ std::optional<RowsShape> parse_rows_recipe(std::string_view recipe) {
   }
   shape.streamed = streamed == 1;
   const bool can_be = std::ranges::count(kRowCounts, shape.rows) == 1 && shape.warps >= 1 &&
-                      shape.warps <= kMostWarps;
+                      shape.warps <= kMostWarps && !(shape.rows == 1 && shape.streamed);
   // What follows, and whatever else could be written in several ways.
   if (!can_be || recipe_of(shape) != recipe) return std::nullopt;
   return shape;
@@ -99,6 +112,7 @@ std::string initializer_of(const RowsShape& shape) {
 }
 
 std::string reason_against(const Network& network, const RowsShape& shape, const Machine& machine) {
+  if (shape.rows == 1 && shape.streamed) return "one row a warp needs the weights of all layers";
   for (const Layer& layer : network.layers) {
     if (layer.n > most_columns(shape)) {
       return text("a layer has ", layer.n, " columns, more than ", most_columns(shape));
@@ -127,7 +141,10 @@ double estimate_us(const Network& network, const RowsShape& shape, const Machine
   const int waves = (blocks + side_by_side * held - 1) / (side_by_side * held);
   // Later weights are fetched while layers are computed.
   const Layer& first = network.layers.front();
-  const double bytes = 4.0 * held * first.k * (first.n + shape.rows * shape.warps);
+  double bytes = 4.0 * held * first.k * (first.n + shape.rows * shape.warps);
+  if (shape.rows == 1) {
+    for (const Layer& layer : network.layers) bytes += 4.0 * held * layer.k * layer.n;
+  }
   double wave = bytes / kFetch;
   for (const Layer& layer : network.layers) wave += cycles_of(layer, shape, held * shape.warps);
   return (kBegin + waves * wave) / machine.clock_hz * 1e6;
@@ -140,9 +157,9 @@ std::vector<RowsShape> rows_shapes(const Network& network, const Machine& machin
   };
   std::vector<Estimated> all;
   for (const int rows : kRowCounts) {
+    if (network.input.rows < (rows == 1 ? kFewestLines : kFewestRows)) continue;
     for (const int warps : kWarpCounts) {
       RowsShape shape{rows, warps, false};
-      if (network.input.rows < kFewestRows) continue;
       if (!reason_against(network, shape, machine).empty()) shape.streamed = true;
       if (!reason_against(network, shape, machine).empty()) continue;
       all.push_back({shape, estimate_us(network, shape, machine)});

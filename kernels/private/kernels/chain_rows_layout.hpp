@@ -2,12 +2,12 @@
 
 #include "kernels/chain_layout.hpp"
 
-/// How the kernel for many rows shares out its work: every block has the weights in its shared
+/// How the kernels for many rows share out their work: every block has the weights in its shared
 /// memory, every warp takes rows of its own through all layers. Compiled as chain_layout.hpp is.
 namespace ai::kernels::chain {
 
 struct RowsShape {
-  int rows = 32;  ///< of a warp: 32, 16 or 8
+  int rows = 32;  ///< of a warp: 32, 16 or 8; or 1, which a kernel of its own serves
   int warps = 4;  ///< of a block
   /// The weights of two layers take turns in shared memory; else those of all layers are there.
   bool streamed = false;
@@ -20,7 +20,7 @@ constexpr int most_columns(const RowsShape& shape) {
 }
 
 /// What a warp does of a layer: its lanes are column_groups x row_groups; each has `rows` rows and
-/// `vectors` times four columns.
+/// `vectors` times four columns (of one row: `vectors` columns).
 struct Tiling {
   int terms = 0;    ///< those past the end, which are zeros, included
   int columns = 0;  ///< likewise
@@ -32,6 +32,10 @@ struct Tiling {
 
 constexpr Tiling tiling_of(const Layer& layer, const RowsShape& shape) {
   Tiling tiling;
+  if (shape.rows == 1) {
+    const int vectors = (layer.n + kWarp - 1) / kWarp;
+    return {round_up(layer.k, 4), vectors * kWarp, kWarp, vectors, 1, 1};
+  }
   tiling.terms = round_up(layer.k, 8);
   tiling.column_groups = kWarp / shape.rows > 2 ? kWarp / shape.rows : 2;
   while (tiling.column_groups < 8 && 4 * tiling.column_groups < layer.n) tiling.column_groups *= 2;
@@ -46,7 +50,8 @@ constexpr Tiling tiling_of(const Layer& layer, const RowsShape& shape) {
 /// Elements of shared memory for the biases of a layer: one a column, or one a row of the block.
 constexpr int biases_of(const Layer& layer, const RowsShape& shape) {
   if (!layer.has_bias) return 0;
-  return layer.bias_m != 0 ? shape.rows * shape.warps : tiling_of(layer, shape).columns;
+  const int rows = round_up(shape.rows * shape.warps, 4);
+  return layer.bias_m != 0 ? rows : tiling_of(layer, shape).columns;
 }
 
 /// Where things lie in shared memory, in elements of 4 bytes.

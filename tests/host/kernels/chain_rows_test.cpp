@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <array>
 #include <string>
 #include <vector>
 
@@ -60,8 +61,8 @@ void check_compiled(const std::vector<ai::cuda::CompileRequest>& requests) {
 }  // namespace
 
 TEST_CASE("rows: a recipe gives its shape back, any other text none") {
-  for (const RowsShape& shape :
-       {RowsShape{32, 4, false}, RowsShape{16, 8, true}, RowsShape{8, 1, false}}) {
+  for (const RowsShape& shape : {RowsShape{32, 4, false}, RowsShape{16, 8, true},
+                                 RowsShape{8, 1, false}, RowsShape{1, 2, false}}) {
     const auto back = parse_rows_recipe(recipe_of(shape));
     REQUIRE(back.has_value());
     CHECK(back->rows == shape.rows);
@@ -91,6 +92,8 @@ TEST_CASE("rows: a recipe gives its shape back, any other text none") {
                            "rows 64 4 0",
                            "rows 0 4 0",
                            "rows 32 0 0",
+                           "rows 1 2 1",
+                           "rows 2 2 0",
                            "rows 32 9 0",
                            "rows 32 99999999999 0",
                            "chain 32 4 0",
@@ -122,13 +125,24 @@ TEST_CASE("rows: lanes and their rows and columns cover each layer's tile exactl
       CHECK(tiling.row_groups >= 2);
     }
   }
+  for (const auto& [n, terms, columns] :
+       {std::array{1, 4, 32}, std::array{20, 20, 32}, std::array{33, 36, 64}}) {
+    Layer layer;
+    layer.k = n;
+    layer.n = n;
+    const Tiling line = tiling_of(layer, {1, 2, false});
+    CHECK(line.terms == terms);
+    CHECK(line.columns == columns);
+    CHECK(line.vectors == columns / kWarp);
+    CHECK(line.rows == 1);
+  }
 }
 
 TEST_CASE("rows: areas of shared memory follow one another, at multiples of 16 bytes") {
   const Network network = chain_test::every_feature(3000);
   const auto depth = static_cast<int>(network.layers.size());
-  for (const RowsShape& shape :
-       {RowsShape{32, 4, false}, RowsShape{16, 3, true}, RowsShape{8, 8, false}}) {
+  for (const RowsShape& shape : {RowsShape{32, 4, false}, RowsShape{16, 3, true},
+                                 RowsShape{8, 8, false}, RowsShape{1, 3, false}}) {
     CAPTURE(name_of(shape));
     const RowsLayout layout = rows_layout_of(network.layers.data(), depth, shape);
     int most = 0;
@@ -140,7 +154,7 @@ TEST_CASE("rows: areas of shared memory follow one another, at multiples of 16 b
       CHECK(layout.stride >= tiling.columns);
       most = std::max(most, tiling.terms * tiling.columns);
     }
-    CHECK(layout.stride % 8 == 4);
+    CHECK(layout.stride % (shape.rows == 1 ? 4 : 8) == (shape.rows == 1 ? 0 : 4));
     CHECK(layout.weights_at == layout.biases);
     if (shape.streamed) CHECK(layout.weights == most);
     CHECK(layout.values_at == layout.weights_at + (shape.streamed ? 2 : 1) * layout.weights);
@@ -164,6 +178,8 @@ TEST_CASE("rows: what does not fit is told") {
   const Network wide = chain_test::network({64, 129, 8}, ai::ActKind::ReLU, 4096);
   CHECK(reason_against(wide, RowsShape{16, 4, false}, hopper()) ==
         "a layer has 129 columns, more than 128");
+  CHECK(reason_against(radiance(64), RowsShape{1, 2, true}, hopper()) ==
+        "one row a warp needs the weights of all layers");
   const Network less = chain_test::network({64, 97, 8}, ai::ActKind::ReLU, 4096);
   CHECK(reason_against(less, RowsShape{32, 4, false}, hopper()) ==
         "a layer has 97 columns, more than 96");
@@ -174,7 +190,11 @@ TEST_CASE("rows: what does not fit is told") {
 }
 
 TEST_CASE("rows: shapes are offered for many rows, streamed only where they must be") {
-  CHECK(rows_shapes(radiance(511), hopper()).empty());
+  CHECK(rows_shapes(radiance(31), hopper()).empty());
+  for (const RowsShape& shape : rows_shapes(radiance(511), hopper())) CHECK(shape.rows == 1);
+  const Network pinn =
+      chain_test::network({3, 20, 20, 20, 20, 20, 20, 20, 20, 2}, ai::ActKind::Tanh, 256);
+  CHECK(name_of(rows_shapes(pinn, hopper()).front()) == "rows/1x2");
   for (const Machine& machine : {hopper(), ampere()}) {
     const std::vector<RowsShape> shapes = rows_shapes(radiance(16384), machine);
     REQUIRE(!shapes.empty());
@@ -231,6 +251,12 @@ TEST_CASE("rows: everything compiles for sm_90a and sm_80 without spills") {
   std::vector<ai::cuda::CompileRequest> requests;
   for (const TargetDevice& device : devices) {
     for (std::size_t i = 0; i < networks.size(); ++i) {
+      const RowsShape line{1, 2, false};
+      if (reason_against(networks[i], line, device.machine).empty()) {
+        requests.push_back(request_for(networks[i], line, device));
+        requests.back().name = std::to_string(i) + " " + name_of(line) + " sm_" +
+                               std::to_string(device.compute_capability);
+      }
       const bool is_wide = networks[i].layers.front().n > most_columns({32, 4, false});
       for (RowsShape shape : {RowsShape{is_wide ? 16 : 32, 4, false}, RowsShape{8, 8, false}}) {
         if (!reason_against(networks[i], shape, device.machine).empty()) shape.streamed = true;

@@ -10,7 +10,7 @@ TEST_CASE("a layer takes a node's time at least, else that of its bytes or of it
   // 1 multiprocessor at 1 GHz: 192 flop/ns reached; 1000 bytes/us of L2.
   const Machine machine{{227 << 10, 255, 16}, 1, 1e9, 1e9};
   CHECK(plan_by_plan_us(chain_test::network({4, 4, 4}, ai::ActKind::ReLU, 1), machine) ==
-        doctest::Approx(2 * 1.6));
+        doctest::Approx(2 * 2.1));
   CHECK(plan_by_plan_us(chain_test::network({100, 100}, ai::ActKind::ReLU, 1), machine) ==
         doctest::Approx(4 * (10000 + 200) * 1e-3));
   const Machine fed{{227 << 10, 255, 16}, 1, 1e9, 1e15};
@@ -31,7 +31,7 @@ TEST_CASE("forms far above that are left out; unmeasured, all that are not clear
   // They stand in the order of the estimate.
   CHECK(estimate_us(jet, all[measured.size() - 1], machine) <= 1.5 * steps);
   CHECK(estimate_us(jet, all[measured.size()], machine) > 1.5 * steps);
-  CHECK(estimate_us(jet, all[sure.size() - 1], machine) <= 0.8 * steps);
-  CHECK(estimate_us(jet, all[sure.size()], machine) > 0.8 * steps);
+  CHECK(estimate_us(jet, all[sure.size() - 1], machine) <= 0.9 * steps);
+  CHECK(estimate_us(jet, all[sure.size()], machine) > 0.9 * steps);
   CHECK(name_of(measured.front()) == name_of(all.front()));
 }
