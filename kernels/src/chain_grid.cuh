@@ -128,9 +128,15 @@ extern "C" __global__ void __launch_bounds__(kEverybody, 1)
   Where at{static_cast<int>(blockIdx.x), static_cast<int>(threadIdx.x),
            static_cast<unsigned>(hidden(static_cast<int>(shared_address(shared)))), 0};
   GridStage* const table = reinterpret_cast<GridStage*>(shared + kLayout.table_at);
+  float x[kFirst * kTerms];
+  float first[kFirst * kGridTerms * 4];
+  if (kDirect && at.thread < kThreads) {
+    request_input<kFirst>(args, at.thread / kGridLanes, x);
+    request_first(args, at, first);
+  }
   at.launch = load_word(args.state + at.block * kGridRecord);
   if (at.thread < kThreads) {
-    multiply(args, at, table);
+    multiply(args, at, table, x, first);
   } else if (at.thread >= kThreads + kGridFetching) {
     finish(args, at, table);
   } else {

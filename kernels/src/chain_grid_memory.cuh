@@ -193,6 +193,16 @@ __device__ __forceinline__ void wait_for_all(int id) {
   asm volatile("bar.sync %0, %1;" ::"r"(id), "n"(threads) : "memory");
 }
 
+__device__ __forceinline__ unsigned cycles() {
+  unsigned v;
+  asm volatile("mov.u32 %0, %%clock;" : "=r"(v)::"memory");
+  return v;
+}
+
+__device__ __forceinline__ void wait_until(unsigned end) {
+  while (static_cast<int>(cycles() - end) < 0) continue;
+}
+
 /// A number that the compiler knows nothing about.
 __device__ __forceinline__ int hidden(int value) {
   asm volatile("mov.s32 %0, %0;" : "+r"(value));

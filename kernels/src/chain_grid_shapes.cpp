@@ -13,9 +13,10 @@ constexpr int kMostBlocks = 1024;
 constexpr int kMostThreads = 512;
 constexpr int kMostCopies = 8;
 constexpr int kMostAhead = 16;
+constexpr int kMostPause = 100'000;  // cycles
 constexpr int kMostLayers = 31;      // they are told apart by the bits of a word
-constexpr int kRegisters = 65536;    // of a multiprocessor
-constexpr int kOtherRegisters = 24;  // of a thread, beside weights, inputs and sums
+constexpr int kRegisters = 16384;  // of a quarter of a multiprocessor, which has every fourth warp
+constexpr int kOtherRegisters = 16;  // of a thread, beside weights, inputs and sums
 
 // Cycles, fitted to what an H200 took for the networks of bench/suite.json.
 constexpr double kBegin = 3300;  // a cooperative launch, and until the first weights are there
@@ -42,10 +43,16 @@ int registers_of(const Network& network, const GridShape& shape) {
   return kOtherRegisters + weights + inputs + sums;
 }
 
+int registers_for(int threads) {
+  const int warps = (threads / kWarp + 3) / 4;
+  return kRegisters / kWarp / warps / 8 * 8;
+}
+
 bool can_be(const GridShape& shape) noexcept {
   return shape.blocks >= 1 && shape.blocks <= kMostBlocks && shape.threads >= kWarp &&
          shape.threads <= kMostThreads && shape.threads % kWarp == 0 && shape.copies >= 1 &&
-         shape.copies <= kMostCopies && shape.ahead >= 0 && shape.ahead <= kMostAhead;
+         shape.copies <= kMostCopies && shape.ahead >= 0 && shape.ahead <= kMostAhead &&
+         shape.pause >= 0 && shape.pause <= kMostPause;
 }
 
 /// Takes a space and a number off the front of `text`.
@@ -60,16 +67,20 @@ bool take(std::string_view& text, int& number) noexcept {
 }  // namespace
 
 std::string name_of(const GridShape& shape) {
-  const std::string ahead = shape.ahead > 0 ? text("/ahead", shape.ahead) : std::string();
-  return text("grid/", shape.blocks, "x", shape.threads, "x", shape.copies, ahead);
+  std::string name = text("grid/", shape.blocks, "x", shape.threads, "x", shape.copies);
+  if (shape.ahead > 0) name += text("/ahead", shape.ahead);
+  if (shape.pause > 0) name += text("/pause", shape.pause);
+  return name;
 }
 
 std::string recipe_of(const GridShape& shape) {
-  return text("grid ", shape.blocks, " ", shape.threads, " ", shape.copies, " ", shape.ahead);
+  return text("grid ", shape.blocks, " ", shape.threads, " ", shape.copies, " ", shape.ahead, " ",
+              shape.pause);
 }
 
 std::string initializer_of(const GridShape& shape) {
-  return text("{", shape.blocks, ", ", shape.threads, ", ", shape.copies, ", ", shape.ahead, "}");
+  return text("{", shape.blocks, ", ", shape.threads, ", ", shape.copies, ", ", shape.ahead, ", ",
+              shape.pause, "}");
 }
 
 std::optional<GridShape> parse_grid_recipe(std::string_view recipe) {
@@ -77,7 +88,7 @@ std::optional<GridShape> parse_grid_recipe(std::string_view recipe) {
   if (!recipe.starts_with(kFamily)) return std::nullopt;
   std::string_view rest = recipe.substr(kFamily.size());
   GridShape shape;
-  for (int* number : {&shape.blocks, &shape.threads, &shape.copies, &shape.ahead}) {
+  for (int* number : {&shape.blocks, &shape.threads, &shape.copies, &shape.ahead, &shape.pause}) {
     if (!take(rest, *number)) return std::nullopt;
   }
   // What follows, and whatever else could be written in several ways.
@@ -106,7 +117,7 @@ std::string reason_against(const Network& network, const GridShape& shape, const
     return text("needs ", shared, " bytes of shared memory of ", machine.limits.shared_bytes);
   }
   const int registers = registers_of(network, shape);
-  const int there = std::min(machine.limits.registers, kRegisters / grid_threads(shape));
+  const int there = std::min(machine.limits.registers, registers_for(grid_threads(shape)));
   if (registers > there) return text("needs ", registers, " registers of ", there);
   return {};
 }

@@ -95,16 +95,25 @@ __device__ __forceinline__ void add_lanes(float* a, int lane, int& which, bool& 
   }
 }
 
-/// The words of the thread's chunks; all ones where it has none.
-__device__ __forceinline__ void look(const unsigned* from, int group, int chunks, unsigned* bits) {
+// A warp has kGroups chunks side by side, and each of them for kGridLanes threads. It asks for them
+// once, 16 bytes a lane, and the lanes then hand them to each other.
+constexpr int kGroups = kWarp / kGridLanes;
+constexpr int kPieces = (kGroups * kRows + kWarp - 1) / kWarp;  // of a lane, for a chunk
+constexpr int kWords = kPerThread * kPieces * 4;
+
+/// Words of layer input `from` on; all ones where there are no chunks.
+__device__ __forceinline__ void look(const unsigned* from, const Where& at, int chunks,
+                                     unsigned* bits) {
 #pragma unroll
   for (int i = 0; i < kPerThread; ++i) {
-    const int chunk = group + i * (kThreads / kGridLanes);
+    const int first = at.thread / kWarp * kGroups + i * (kThreads / kGridLanes);
 #pragma unroll
-    for (int q = 0; q < kTerms; q += 4) {
-      unsigned* const v = bits + i * kTerms + q;
+    for (int p = 0; p < kPieces; ++p) {
+      const int piece = at.thread % kWarp + p * kWarp;
+      unsigned* const v = bits + (i * kPieces + p) * 4;
       v[0] = v[1] = v[2] = v[3] = ~0U;
-      if (chunk < chunks) load_words(from + chunk * kTerms + q, v);
+      if (piece < kGroups * kRows && first + piece / kRows < chunks)
+        load_words(from + first * kTerms + piece * 4, v);
     }
   }
 }
@@ -112,8 +121,29 @@ __device__ __forceinline__ void look(const unsigned* from, int group, int chunks
 __device__ __forceinline__ bool all_there(const unsigned* bits) {
   bool there = true;
 #pragma unroll
-  for (int i = 0; i < kAll; ++i) there = there && bits[i] != 0;
+  for (int i = 0; i < kWords; ++i) there = there && bits[i] != 0;
   return there;
+}
+
+/// The values of the thread's own chunks.
+__device__ __forceinline__ void hand_over(const unsigned* bits, int lane, float* v) {
+#pragma unroll
+  for (int i = 0; i < kPerThread; ++i) {
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) {
+      const int piece = lane / kGridLanes * kRows + r;
+#pragma unroll
+      for (int q = 0; q < 4; ++q) {
+        unsigned mine = 0;
+#pragma unroll
+        for (int p = 0; p < kPieces; ++p) {
+          const unsigned theirs = __shfl_sync(~0U, bits[(i * kPieces + p) * 4 + q], piece % kWarp);
+          if (piece / kWarp == p) mine = theirs;
+        }
+        v[i * kTerms + r * 4 + q] = __uint_as_float(~mine);
+      }
+    }
+  }
 }
 
 /// The network's input, for `chunks` chunks.
@@ -121,6 +151,13 @@ template <int chunks>
 __device__ __forceinline__ void request_input(const Arguments& args, int group, float* x) {
 #pragma unroll
   for (int i = 0; i < chunks * kTerms; ++i) {
+    if constexpr (kInput.x16 && kInput.x_k == 1 && kRows == 1 && kLayers[0].k % 4 == 0) {
+      const int chunk = group + i / kTerms * (kThreads / kGridLanes);
+      if (i % kTerms != 0) continue;
+      x[i] = x[i + 1] = x[i + 2] = x[i + 3] = 0.0F;
+      if (chunk < kStage<0>.chunks) load_plain4(args.x + chunk * kGridTerms, x + i);
+      continue;
+    }
     const int chunk = group + i / kTerms * (kThreads / kGridLanes);
     const int term = chunk * kGridTerms + i % kTerms / kRows;
     const int row = i % kRows;
@@ -178,17 +215,14 @@ __device__ __forceinline__ void add_up(const float* v, const float* w, float* su
 }
 
 __device__ __forceinline__ void multiply(const Arguments& args, const Where& at,
-                                         const GridStage* table) {
+                                         const GridStage* table, const float* x,
+                                         const float* first) {
   const int group = at.thread / kGridLanes;
   const int lane = at.thread % kWarp;
-  float x[kFirst * kTerms];
-  float first[kFirst * kGridTerms * 4];
-  if constexpr (kDirect) {
-    request_input<kFirst>(args, group, x);
-    request_first(args, at, first);
-  }
   arrive<kThreads + kGridFetching>(kReady);
   const unsigned layers = layers_of(at);
+  unsigned since = 0;
+  int last = 0;
 #pragma unroll 1
   for (int l = hidden(-1); l < kDepth; ++l) {
     if ((layers >> (l + 1) & 1) == 0) continue;
@@ -213,15 +247,8 @@ __device__ __forceinline__ void multiply(const Arguments& args, const Where& at,
         step = stage.step;
         from += stage.input_at;
       }
-      unsigned bits[kAll];
-      if (!kDirect && l == 0) {
-        float in[kAll];
-        request_input<kPerThread>(args, group, in);
-#pragma unroll
-        for (int i = 0; i < kAll; ++i) bits[i] = ~__float_as_uint(in[i]);
-      } else {
-        look(from, group, chunks, bits);
-      }
+      float v[kAll];
+      if (!kDirect && l == 0) request_input<kPerThread>(args, group, v);
       if (l >= 0) wait_for_weights(at, l);
       float w[kPerThread * kGridTerms * 4];
       if constexpr (kEarly) {
@@ -232,12 +259,14 @@ __device__ __forceinline__ void multiply(const Arguments& args, const Where& at,
                        group + more < chunks, w + i * 4);
         }
       }
-      while (l > 0 && !all_there(bits)) {
-        look(from, group, chunks, bits);
+      if (kDirect || l != 0) {
+        if (l > 0) wait_until(since + kShape.pause + (l - last - 1) * kGridPass);
+        unsigned bits[kWords];
+        do {
+          look(from, at, chunks, bits);
+        } while (l > 0 && !all_there(bits));
+        hand_over(bits, lane, v);
       }
-      float v[kAll];
-#pragma unroll
-      for (int i = 0; i < kAll; ++i) v[i] = __uint_as_float(~bits[i]);
       if constexpr (kEarly) {
         add_up<kPerThread * kGridTerms>(v, w, sums);
       } else {
@@ -256,6 +285,8 @@ __device__ __forceinline__ void multiply(const Arguments& args, const Where& at,
     const int own = at.thread % kGridLanes * 4 * kRows + which;
     if (keeps) store_shared(parts_of(at, l) + (at.thread / kWarp * kValues + own) * 4, sums[0]);
     arrive<kThreads + kWarp>(parts_barrier(l));
+    since = cycles();
+    last = l;
     if (l < 0) wait_for_all<kEverybody>(kPrepared);
   }
 }

@@ -15,17 +15,18 @@
 /// quickly enough. All functions may throw std::bad_alloc.
 namespace ai::kernels::chain {
 
-/// "grid/128x512x4": blocks, threads, copies; "/ahead2" follows where that is limited.
+/// "grid/128x512x4": blocks, threads, copies; "/ahead2" follows where that is limited, "/pause900"
+/// where there is one.
 [[nodiscard]] std::string name_of(const GridShape& shape);
 
-/// "grid 128 512 4 0": blocks, threads, copies, ahead.
+/// "grid 128 512 4 0 900": blocks, threads, copies, ahead, pause.
 [[nodiscard]] std::string recipe_of(const GridShape& shape);
 
 /// The shape that recipe_of made it of; nullopt for any other text, and for a shape that the kernel
 /// cannot have whatever the network.
 [[nodiscard]] std::optional<GridShape> parse_grid_recipe(std::string_view recipe);
 
-/// As the kernel's text has it: "{128, 512, 4, 0}".
+/// As the kernel's text has it: "{128, 512, 4, 0, 900}".
 [[nodiscard]] std::string initializer_of(const GridShape& shape);
 
 /// Why a shape cannot serve a network; empty where it can, as far as can be known before it is

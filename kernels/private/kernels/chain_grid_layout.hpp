@@ -11,6 +11,9 @@ struct GridShape {
   int threads = 0;  ///< of a block that multiply; others fetch weights and send results
   int copies = 1;   ///< of what the blocks send each other, so that not all read one place
   int ahead = 0;    ///< slices of weights that a fetching thread has on their way; 0: any number
+  /// Cycles from the end of a layer until a block looks for the input of the next one: whoever
+  /// looks too early is in the way of what it looks for.
+  int pause = 0;
 };
 
 inline constexpr int kGridColumns = 8;  ///< of a block: 32 bytes of a row of W
@@ -18,7 +21,8 @@ inline constexpr int kGridTerms = 4;    ///< of a thread, for four columns
 inline constexpr int kGridLanes = 2;    ///< threads that have a block's columns between them
 inline constexpr int kGridRows = 4;     ///< at most
 inline constexpr int kGridFetching = 4 * kWarp;  ///< threads that fetch weights
-inline constexpr int kGridRecord = 8;            ///< words of a block's record of launches
+inline constexpr int kGridPass = 1500;  ///< cycles that a layer of others takes, for such a pause
+inline constexpr int kGridRecord = 8;   ///< words of a block's record of launches
 
 constexpr int grid_threads(const GridShape& shape) {
   return shape.threads + kGridFetching + kWarp;

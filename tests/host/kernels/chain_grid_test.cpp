@@ -29,41 +29,57 @@ Network ranking(int rows = 1) {
 }  // namespace
 
 TEST_CASE("a grid shape is known again by its recipe, and by nothing else") {
-  for (const GridShape& shape : {GridShape{128, 512, 4, 0}, GridShape{1, 32, 1, 16}}) {
+  for (const GridShape& shape : {GridShape{128, 512, 4, 3, 900}, GridShape{1, 32, 1, 16, 0}}) {
     const auto parsed = parse_grid_recipe(recipe_of(shape));
     REQUIRE(parsed.has_value());
     CHECK(initializer_of(*parsed) == initializer_of(shape));
   }
-  CHECK(recipe_of(GridShape{128, 512, 4, 0}) == "grid 128 512 4 0");
-  CHECK(name_of(GridShape{128, 512, 4, 0}) == "grid/128x512x4");
-  CHECK(name_of(GridShape{128, 512, 4, 2}) == "grid/128x512x4/ahead2");
-  for (const char* text :
-       {"", "grid", "grid 128 512 4", "grid 128 512 4 0 ", "grid 128 512 4 0 0",
-        "grid  128 512 4 0", "grid 0128 512 4 0", "grid 0 512 4 0", "grid 2000 512 4 0",
-        "grid 128 500 4 0", "grid 128 0 4 0", "grid 128 1024 4 0", "grid 128 512 0 0",
-        "grid 128 512 9 0", "grid 128 512 4 -1", "grid 128 512 4 17", "grid 128 512 4 99999999999",
-        "chain 1 1 32 1 0 0", "grids 128 512 4 0"}) {
+  CHECK(recipe_of(GridShape{128, 512, 4, 0, 900}) == "grid 128 512 4 0 900");
+  CHECK(initializer_of(GridShape{128, 512, 4, 0, 900}) == "{128, 512, 4, 0, 900}");
+  CHECK(name_of(GridShape{128, 512, 4}) == "grid/128x512x4");
+  CHECK(name_of(GridShape{128, 512, 4, 2, 900}) == "grid/128x512x4/ahead2/pause900");
+  for (const char* text : {"",
+                           "grid",
+                           "grid 128 512 4 0",
+                           "grid 128 512 4 0 0 ",
+                           "grid 128 512 4 0 0 0",
+                           "grid  128 512 4 0 0",
+                           "grid 0128 512 4 0 0",
+                           "grid 0 512 4 0 0",
+                           "grid 2000 512 4 0 0",
+                           "grid 128 500 4 0 0",
+                           "grid 128 0 4 0 0",
+                           "grid 128 1024 4 0 0",
+                           "grid 128 512 0 0 0",
+                           "grid 128 512 9 0 0",
+                           "grid 128 512 4 -1 0",
+                           "grid 128 512 4 17 0",
+                           "grid 128 512 4 0 -1",
+                           "grid 128 512 4 0 100001",
+                           "grid 128 512 4 0 99999999999",
+                           "chain 1 1 32 1 0 0",
+                           "grids 128 512 4 0 0"}) {
     CAPTURE(text);
     CHECK_FALSE(parse_grid_recipe(text).has_value());
   }
 }
 
 TEST_CASE("a grid shape that cannot serve a network says why") {
-  const GridShape shape{128, 512, 4, 0};
+  const GridShape shape{128, 512, 4};
   CHECK(reason_against(wide(4), shape, hopper()) == "");
   CHECK(reason_against(wide(5), shape, hopper()) == "takes 4 rows, not 5");
-  CHECK(reason_against(wide(), GridShape{133, 512, 4, 0}, hopper()) ==
+  CHECK(reason_against(wide(), GridShape{133, 512, 4}, hopper()) ==
         "needs 133 multiprocessors of 132");
-  CHECK(reason_against(wide(), GridShape{127, 512, 4, 0}, hopper()) ==
+  CHECK(reason_against(wide(), GridShape{127, 512, 4}, hopper()) ==
         "needs 128 blocks of 127 for 1024 columns");
   const Network deep = chain_test::network(std::vector<int>(33, 8), ai::ActKind::ReLU, 1);
-  CHECK(reason_against(deep, GridShape{4, 128, 1, 0}, hopper()) == "takes 31 layers, not 32");
+  CHECK(reason_against(deep, GridShape{4, 128, 1}, hopper()) == "takes 31 layers, not 32");
   const Network heavy = chain_test::network({1024, 1056, 1056, 1056, 1056, 1056, 1056, 1056, 8},
                                             ai::ActKind::ReLU, 1);
-  const std::string reason = reason_against(heavy, GridShape{132, 512, 4, 0}, hopper());
+  const std::string reason = reason_against(heavy, GridShape{132, 512, 4}, hopper());
   CHECK(reason.find("bytes of shared memory of 232448") != std::string::npos);
   const Network tall = chain_test::network({4096, 64, 64}, ai::ActKind::ReLU, 4);
-  CHECK(reason_against(tall, GridShape{128, 128, 1, 0}, hopper()).find(" registers of ") !=
+  CHECK(reason_against(tall, GridShape{128, 128, 1}, hopper()).find(" registers of ") !=
         std::string::npos);
 }
 
@@ -91,7 +107,7 @@ TEST_CASE("grid shapes are few, fit, and differ") {
 
 TEST_CASE("layers that need few blocks get different ones") {
   const Network network = ranking();
-  const GridShape shape{128, 512, 4, 0};
+  const GridShape shape{128, 512, 4};
   const int bases[] = {0, 0, 0, 64, 96};
   const int blocks[] = {128, 128, 64, 32, 1};
   const int outputs[] = {0, 1024, 2048, 2560, 2816};
@@ -110,7 +126,7 @@ TEST_CASE("layers that need few blocks get different ones") {
 }
 
 TEST_CASE("what a launch of the grid kernel takes") {
-  const GridShape shape{128, 512, 4, 0};
+  const GridShape shape{128, 512, 4};
   const ai::kernels::LaunchShape launch = launch_shape(wide(), shape);
   CHECK(launch.blocks == 128);
   CHECK(launch.threads == 512 + 128 + 32);
