@@ -121,7 +121,8 @@ __device__ inline void wait_for_groups() {
   asm volatile("cp.async.wait_group %0;" ::"n"(pending) : "memory");
 }
 
-/// Element (k, n) to [k * columns + n].
+/// Element (k, n) to [k * columns + n]. Terms past the end are zeros, as their values are; what
+/// columns past the end hold is left open, since what comes of them is dropped.
 template <int l>
 __device__ __forceinline__ void fetch_weights(const Where& at, const float* w, float* to) {
   constexpr Layer layer = kLayers[l];
@@ -129,16 +130,20 @@ __device__ __forceinline__ void fetch_weights(const Where& at, const float* w, f
   // Four terms of eight columns a warp: a compromise between the two memories.
   constexpr bool by_column = layer.w_n != 1;
   constexpr int kWide = !by_column && layer.w16 ? 4 : 1;
-  constexpr int kPieces = tiling.columns / kWide;
-  constexpr int kCount = tiling.terms * kPieces;
+  constexpr unsigned kPieces = (layer.n + kWide - 1) / kWide;
+  constexpr unsigned kCount = tiling.terms * kPieces;
+  constexpr bool whole = tiling.terms == layer.k && layer.n % kWide == 0;
 #pragma unroll 8
   for (int j = 0; j < (kCount + kThreads - 1) / kThreads; ++j) {
-    const int i = at.thread + j * kThreads;
-    if (kCount % kThreads != 0 && i >= kCount) break;
+    const unsigned i = at.thread + j * kThreads;
     const int term = by_column ? i / (4 * kPieces) * 4 + i % 4 : i / kPieces;
     const int column = by_column ? i / 4 % kPieces : i % kPieces * kWide;
-    fetch<kWide>(to + term * tiling.columns + column, w + term * layer.w_k + column * layer.w_n,
-                 term < layer.k ? layer.n - column : 0);
+    if (kCount % kThreads == 0 || i < kCount) {
+      fetch<kWide>(to + term * tiling.columns + column, w + term * layer.w_k + column * layer.w_n,
+                   whole            ? kWide
+                   : term < layer.k ? layer.n - column
+                                    : 0);
+    }
   }
 }
 
@@ -147,14 +152,16 @@ __device__ __forceinline__ void fetch_biases(const Arguments& args, const Where&
   if constexpr (l < kDepth) {
     constexpr Layer layer = kLayers[l];
     constexpr bool by_row = layer.bias_m != 0;
+    constexpr int kCount = !layer.has_bias ? 0 : by_row ? kRows * kShape.warps : layer.n;
     const int first = by_row ? at.row - at.row_in_block : 0;
     const int there = by_row ? kInput.rows - first : layer.n;
 #pragma unroll
-    for (int j = 0; j < (kBiases<l> + kThreads - 1) / kThreads; ++j) {
+    for (int j = 0; j < (kCount + kThreads - 1) / kThreads; ++j) {
       const int i = at.thread + j * kThreads;
-      if (i >= kBiases<l>) break;
-      fetch<1>(at.shared + kBiasesAt<l> + i,
-               args.bias[l] + (first + i) * (by_row ? layer.bias_m : layer.bias_n), there - i);
+      if (i < kCount) {
+        fetch<1>(at.shared + kBiasesAt<l> + i,
+                 args.bias[l] + (first + i) * (by_row ? layer.bias_m : layer.bias_n), there - i);
+      }
     }
     fetch_biases<l + 1>(args, at);
   }
@@ -164,16 +171,22 @@ __device__ __forceinline__ void fetch_biases(const Arguments& args, const Where&
 __device__ __forceinline__ void fetch_input(const Arguments& args, const Where& at) {
   constexpr bool by_column = kInput.x_k != 1;
   constexpr int kWide = !by_column && kInput.x16 ? 4 : 1;
-  constexpr int kPieces = kTiling<0>.terms / kWide;
+  constexpr unsigned kPieces = kTiling<0>.terms / kWide;
+  constexpr unsigned kCount = kRows * kPieces;
+  constexpr bool whole =
+      kTiling<0>.terms == kLayers[0].k && kInput.rows % (kRows * kShape.warps) == 0;
 #pragma unroll 8
-  for (int j = 0; j < (kRows * kPieces + kWarp - 1) / kWarp; ++j) {
-    const int i = at.lane + j * kWarp;
-    if (kRows * kPieces % kWarp != 0 && i >= kRows * kPieces) break;
+  for (int j = 0; j < (kCount + kWarp - 1) / kWarp; ++j) {
+    const unsigned i = at.lane + j * kWarp;
     const int row = by_column ? i % kRows : i / kPieces;
     const int term = by_column ? i / kRows : i % kPieces * kWide;
-    fetch<kWide>(at.values + row * kStride + term,
-                 args.x + (at.row + row) * kInput.x_m + term * kInput.x_k,
-                 row < rows_of(at) ? kLayers[0].k - term : 0);
+    if (kCount % kWarp == 0 || i < kCount) {
+      fetch<kWide>(at.values + row * kStride + term,
+                   args.x + (at.row + row) * kInput.x_m + term * kInput.x_k,
+                   whole               ? kWide
+                   : row < rows_of(at) ? kLayers[0].k - term
+                                       : 0);
+    }
   }
 }
 
@@ -222,10 +235,10 @@ __device__ __forceinline__ void await_weights(const Arguments& args, const Where
 
 /// Where the thread works, with everything on its way and what layer 0 needs there.
 __device__ __forceinline__ Where start(const Arguments& args, float* shared) {
-  const int thread = static_cast<int>(threadIdx.x);
+  const unsigned thread = threadIdx.x;
   const int row_in_block = thread / kWarp * kRows;
-  const Where at{thread,
-                 thread % kWarp,
+  const Where at{static_cast<int>(thread),
+                 static_cast<int>(thread % kWarp),
                  static_cast<int>(blockIdx.x) * kRows * kShape.warps + row_in_block,
                  row_in_block,
                  shared,
