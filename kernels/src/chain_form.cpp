@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "chain_recipe.hpp"
-#include "chain_text.hpp"
 
 namespace ai::kernels::chain {
 namespace {
@@ -26,13 +25,31 @@ std::vector<Estimated> in_order(const Network& network, const Machine& machine,
   return all;
 }
 
-Storage storage_of_shape(const Network&, const Shape&) {
-  return {};
+Specification specification_of(const Shape& shape) {
+  return {"kernels/chain_layout.hpp", "Shape", initializer_of(shape), "kernels/chain_slab.cuh",
+          false};
 }
 
-Specification specification_of(const Shape& shape) {
-  return {"kernels/chain_layout.hpp", "Shape", initializer_of(shape), kSlabText, false};
+Specification specification_of(const RowsShape& shape) {
+  return {"kernels/chain_rows_layout.hpp", "RowsShape", initializer_of(shape),
+          shape.rows == 1 ? "kernels/chain_lines.cuh" : "kernels/chain_rows.cuh", true};
 }
+
+Specification specification_of(const GridShape& shape) {
+  return {"kernels/chain_grid_layout.hpp", "GridShape", initializer_of(shape),
+          "kernels/chain_grid.cuh", true};
+}
+
+Specification specification_of(const TilesShape& shape) {
+  return {"kernels/chain_tiles_layout.hpp", "TilesShape", initializer_of(shape),
+          "kernels/chain_tiles.cuh", true};
+}
+
+template <typename AShape>
+concept HasStorage = requires(const Network& network, const AShape& shape) {
+  state_bytes(network, shape);
+  scratch_bytes(network, shape);
+};
 
 }  // namespace
 
@@ -46,6 +63,9 @@ std::string recipe_of(const Form& form) {
 
 std::optional<Form> parse_form(std::string_view recipe) {
   if (const auto shape = parse_recipe(recipe)) return *shape;
+  if (const auto shape = parse_rows_recipe(recipe)) return *shape;
+  if (const auto shape = parse_grid_recipe(recipe)) return *shape;
+  if (const auto shape = parse_tiles_recipe(recipe)) return *shape;
   return std::nullopt;
 }
 
@@ -62,6 +82,9 @@ std::vector<Form> forms_for(const Network& network, const Machine& machine, std:
                             bool cooperative) {
   std::vector<Estimated> kernels[] = {
       in_order(network, machine, shapes_for(network, machine, count)),
+      in_order(network, machine, rows_shapes(network, machine)),
+      in_order(network, machine, grid_shapes(network, machine)),
+      in_order(network, machine, tiles_shapes(network, machine)),
   };
   std::vector<Estimated> firsts;
   std::vector<Estimated> others;
@@ -95,7 +118,14 @@ LaunchShape launch_shape(const Network& network, const Form& form) {
 }
 
 Storage storage_of(const Network& network, const Form& form) {
-  return std::visit([&](const auto& shape) { return storage_of_shape(network, shape); }, form);
+  return std::visit(
+      [&]<typename AShape>(const AShape& shape) -> Storage {
+        if constexpr (HasStorage<AShape>) {
+          return {state_bytes(network, shape), scratch_bytes(network, shape)};
+        }
+        return {};
+      },
+      form);
 }
 
 }  // namespace ai::kernels::chain

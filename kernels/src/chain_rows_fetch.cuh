@@ -206,7 +206,8 @@ template <int begin>
 __device__ __forceinline__ void fetch_further(const Arguments& args, const Where& at) {
   if constexpr (begin < (kShape.streamed && kDepth > 2 ? 2 : kDepth)) {
     constexpr int end = end_of_stretch(begin);
-#pragma unroll 1
+    constexpr int kUnroll = kRows == 1 ? 8 : 1;  // short loads: addresses are waited for together
+#pragma unroll kUnroll
     for (int l = begin > 0 ? begin : 1; l < (kShape.streamed && end > 2 ? 2 : end); ++l) {
       fetch_weights<begin>(at, args.w[l], weights_at<begin>(at, l));
     }

@@ -14,14 +14,15 @@ constexpr int kFewestRows = 512;
 constexpr int kFewestLines = 32;  // where a warp has one row
 constexpr std::size_t kMostShapes = 6;
 
-// Cycles, fitted to what an H200 took for five layers of 64 columns and 16384 rows, and, where a
-// warp has one row, for nine of 20 columns and 256 rows. A launch and the first loads; what follows
-// one another in a layer; an access of 16 bytes a lane to shared memory, that much of which sums do
-// not hide; an activation with exponentials; waiting for weights that another layer's had to make
-// room for (not fitted).
+// Cycles, fitted to what an H200 took for five layers of 64 columns and 4096 or 16384 rows, and,
+// where a warp has one row, for nine of 20 columns and 256 rows. A launch and the first loads; what
+// follows one another in a layer; a sum; an access of 16 bytes a lane to shared memory, that much
+// of which sums do not hide; an activation with exponentials; waiting for weights that another
+// layer's had to make room for (not fitted).
 constexpr double kBegin = 4000;
-constexpr double kLayer = 500;
-constexpr double kAccess = 2.1 * 0.85;
+constexpr double kLayer = 450;
+constexpr double kSum = 1.27;
+constexpr double kAccess = 0.8;
 constexpr double kResult = 4;
 constexpr double kDearResult = 30;
 constexpr double kStreamed = 400;
@@ -76,7 +77,7 @@ double cycles_of(const Layer& layer, const RowsShape& shape, int warps) {
   const double accesses = tiling.terms * (tiling.rows / 4.0 + tiling.vectors);
   const double in_turn = (warps + kSchedulers - 1) / kSchedulers;  // warps of one scheduler
   const bool is_dear = layer.act > ActKind::LeakyReLU;
-  return kLayer + (shape.streamed ? kStreamed : 0) + in_turn * results * tiling.terms +
+  return kLayer + (shape.streamed ? kStreamed : 0) + kSum * in_turn * results * tiling.terms +
          kAccess * accesses * warps + in_turn * results * (kResult + (is_dear ? kDearResult : 0));
 }
 

@@ -2,6 +2,8 @@
 
 #include <array>
 #include <cstdio>
+#include <iterator>
+#include <vector>
 
 #include "chain_text.hpp"
 
@@ -71,15 +73,17 @@ std::string source_of(const Network& network, const Specification& specification
   text += ";\nconstexpr int kDepth = " + to_string(network.layers.size());
   text += ";\nconstexpr Layer kLayers[kDepth] = {\n";
   for (const Layer& layer : network.layers) text += "    " + text_of(layer, aligned) + ",\n";
-  text += "};\n}  // namespace ai::kernels::chain\n";
-  return text + specification.kernel;
+  text += "};\n}  // namespace ai::kernels::chain\n#include \"";
+  text += specification.kernel;
+  return text + "\"\n";
 }
 
 std::span<const Header> headers() noexcept {
-  static constexpr std::array<Header, 4> kHeaders = {{{"cmath", kMathText},
-                                                      {"ai/activation.hpp", kActivationText},
-                                                      {"kernels/chain_layout.hpp", kLayoutText},
-                                                      {"kernels/chain_cluster.cuh", kClusterText}}};
+  static const std::vector<Header> kHeaders = [] {
+    std::vector<Header> all(std::begin(kTexts), std::end(kTexts));
+    all.push_back({"cmath", kMathText});
+    return all;
+  }();
   return kHeaders;
 }
 

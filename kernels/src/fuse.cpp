@@ -61,8 +61,8 @@ std::string widths_of(const Network& network) {
 std::string no_shape_fits(const Network& network) {
   std::int64_t weights = 0;
   for (const chain::Layer& layer : network.layers) weights += std::int64_t{layer.k} * layer.n;
-  return text("no shape of it fits: ", weights, " weights do not go into the registers, or ",
-              network.input.rows, " rows not into the shared memory");
+  return text("no shape of it fits: ", weights, " weights and ", network.input.rows,
+              " rows go into no kernel's registers and shared memory");
 }
 
 std::string not_worth_it(const Network& network, const Form& best, const TargetDevice& device) {

@@ -7,15 +7,22 @@
 #include <variant>
 #include <vector>
 
+#include "kernels/chain_grid.hpp"
+#include "kernels/chain_rows.hpp"
 #include "kernels/chain_shapes.hpp"
 #include "kernels/chain_source.hpp"
+#include "kernels/chain_tiles.hpp"
 #include "kernels/launch.hpp"
 
 namespace ai::kernels::chain {
 
 /// A shape of one of the kernels that carry out a network as a whole, each with a text of its own:
-/// Shape, of the slab kernel: a block or a cluster takes a few rows through all layers.
-using Form = std::variant<Shape>;
+/// - Shape, of chain_slab.cuh: a block or a cluster takes a few rows through all layers;
+/// - RowsShape, of chain_rows.cuh and chain_lines.cuh: a warp does, for very many rows;
+/// - GridShape, of chain_grid.cuh: all blocks work on the same few rows;
+/// - TilesShape, of chain_tiles.cuh: groups of blocks work on some rows each, for middle batches.
+/// The blocks of the last two wait for one another: they are launched cooperatively.
+using Form = std::variant<Shape, RowsShape, GridShape, TilesShape>;
 
 /// Memory of one launch beside its operands.
 struct Storage {

@@ -36,7 +36,7 @@ struct Specification {
   const char* layout = nullptr;  ///< header with the type of the shape
   const char* type = nullptr;    ///< of the shape
   std::string shape = {};        ///< its initializer, "{1, 8, 256}"
-  const char* kernel = nullptr;
+  const char* kernel = nullptr;  ///< file with the kernel
   /// Whether Layer::w16 and the like make a difference. Else the text says false, so that networks
   /// that differ in nothing else have one kernel.
   bool knows_alignment = false;

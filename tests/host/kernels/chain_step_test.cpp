@@ -7,6 +7,7 @@
 
 using namespace fuse_test;
 using ai::MemoryRange;
+using ai::kernels::chain::Form;
 using ai::kernels::chain::make_chain_step;
 using ai::kernels::chain::Network;
 using ai::kernels::chain::Shape;
@@ -19,12 +20,12 @@ std::shared_ptr<ai::cuda::KernelImage> image() {
   return std::make_shared<ai::cuda::KernelImage>(fake_device::api(), cubin);
 }
 
-std::shared_ptr<ai::Step> step_of(const PlanRun& run, const Shape& shape) {
+std::shared_ptr<ai::Step> step_of(const PlanRun& run, const Form& form) {
   fake_chain::state() = {};
   fake_chain::state().addresses = 1 + 4 * run.plans.size();
   auto network = ai::kernels::chain::network_of(run.plans, run.keeps_y);
   REQUIRE_MESSAGE(network.ok(), network.status().to_string());
-  return make_chain_step(fake_device::api(), run.plans, *network, shape, image());
+  return make_chain_step(fake_device::api(), run.plans, *network, form, image());
 }
 
 bool holds(const std::vector<MemoryRange>& ranges, const ai::Tensor& tensor) {
@@ -51,7 +52,7 @@ TEST_CASE("a chain books what it reads and writes, and nothing of a Y that is no
   GemmForward second = chain.calls[1];
   second.Z = z.tensor();
   run.plans[1] = ai::plan_forward(second).value();
-  const auto step = step_of(run, {1, 1, 32, 1, false});
+  const auto step = step_of(run, Shape{1, 1, 32, 1, false});
   CHECK(step->name() == "chain of 3 layers");
   CHECK(step->reads().size() == 7);
   CHECK(holds(step->reads(), chain.x.tensor()));
@@ -67,7 +68,7 @@ TEST_CASE("a chain books what it reads and writes, and nothing of a Y that is no
 TEST_CASE("every address goes through the map, and what is not written stays null") {
   const Chain chain({16, 8, 3});
   const Chain other({16, 8, 3});
-  const auto step = step_of(chain.run({false, true}), {1, 1, 32, 1, false});
+  const auto step = step_of(chain.run({false, true}), Shape{1, 1, 32, 1, false});
   ai::AddressMap addresses;
   const auto move = [&](const Matrix& from, const Matrix& to, std::size_t count) {
     addresses.add(reinterpret_cast<std::uintptr_t>(from.data()), count * sizeof(float), to.data());
@@ -106,7 +107,7 @@ TEST_CASE("clusters: an attribute of the launch, and leave for more blocks than 
   const Chain chain({64, 64, 64}, 5);
   for (const int cluster : {2, 8, 16}) {
     CAPTURE(cluster);
-    const auto step = step_of(chain.run(), {4, cluster, 96, 1, true});
+    const auto step = step_of(chain.run(), Shape{4, cluster, 96, 1, true});
     const fake_chain::Launch launch = launch_of(*step);
     CHECK(launch.blocks == 2 * static_cast<unsigned>(cluster));
     CHECK(launch.cluster == static_cast<unsigned>(cluster));
@@ -123,7 +124,7 @@ TEST_CASE("clusters: an attribute of the launch, and leave for more blocks than 
 
 TEST_CASE("a cluster that finds no room is told when the step is prepared") {
   const Chain chain({64, 64, 64});
-  const auto step = step_of(chain.run(), {1, 16, 96, 1, false});
+  const auto step = step_of(chain.run(), Shape{1, 16, 96, 1, false});
   fake_chain::state().clusters = 0;
   const ai::Status status = step->prepare();
   CHECK(status.code() == ai::StatusCode::Unsupported);
@@ -134,7 +135,7 @@ TEST_CASE("a cluster that finds no room is told when the step is prepared") {
 TEST_CASE("an image that cannot be loaded is told, and nothing is loaded before it is needed") {
   const Chain chain({64, 64, 64});
   {
-    const auto step = step_of(chain.run(), {1, 1, 64, 1, false});
+    const auto step = step_of(chain.run(), Shape{1, 1, 64, 1, false});
     CHECK(fake_chain::state().loads == 0);
     fake_chain::state().load_error = cudaErrorInvalidKernelImage;
     const ai::Status status = step->prepare();
@@ -151,9 +152,73 @@ TEST_CASE("an image that cannot be loaded is told, and nothing is loaded before 
 TEST_CASE("as many layers as a step can have are launched with all their addresses") {
   const std::vector<std::int64_t> widths(ai::kernels::chain::kMostLayers + 1, 2);
   const Chain chain(widths);
-  const auto step = step_of(chain.run(), {1, 1, 32, 1, false});
+  const auto step = step_of(chain.run(), Shape{1, 1, 32, 1, false});
   const fake_chain::Launch launch = launch_of(*step);
   REQUIRE(launch.parameter.size() == 253);
   CHECK(launch.parameter[0] == chain.x.data());
   CHECK(launch.parameter[63 + 63 + 63] == chain.y[62].data());
+}
+
+namespace {
+
+/// A step over memory of its own, whose blocks wait for one another: wide layers, some rows.
+struct Cooperative {
+  Cooperative() {
+    const Network network =
+        ai::kernels::chain::network_of(chain.run().plans, {true, true, true}).value();
+    const ai::kernels::chain::Machine machine{{227 << 10, 255, 16}, 132, 1.98e9, 5.5e12};
+    const auto shapes = tiles_shapes(network, machine);
+    REQUIRE(!shapes.empty());
+    step = step_of(chain.run({false, true, true}), shapes.front());
+    storage = storage_of(network, shapes.front());
+    fake_chain::state().addresses += 2;
+  }
+  Chain chain{{512, 512, 512, 512}, 64};
+  std::shared_ptr<ai::Step> step;
+  ai::kernels::chain::Storage storage;
+};
+
+}  // namespace
+
+TEST_CASE("memory of a step's own: among what it writes, symbolic, its state told apart") {
+  const Cooperative made;
+  REQUIRE(made.storage.state > 0);
+  REQUIRE(made.step->state().size() == 1);
+  const MemoryRange state = made.step->state()[0];
+  CHECK(state.end() - state.begin == made.storage.state);
+  std::size_t symbolic = 0;
+  bool has_state = false;
+  for (const MemoryRange& range : made.step->writes()) {
+    if (!ai::symbolic::is_symbolic(reinterpret_cast<const void*>(range.begin))) continue;
+    symbolic += range.end() - range.begin;
+    has_state = has_state || range.begin == state.begin;
+  }
+  CHECK(has_state);
+  CHECK(symbolic >= made.storage.state);
+}
+
+TEST_CASE("memory of a step's own comes behind its operands, and the launch is cooperative") {
+  const Cooperative made;
+  std::vector<float> place(made.storage.state / sizeof(float));
+  const MemoryRange state = made.step->state()[0];
+  ai::AddressMap addresses;
+  addresses.add(state.begin, made.storage.state, place.data());
+  const fake_chain::Launch launch = launch_of(*made.step, addresses);
+  CHECK(launch.cooperative);
+  CHECK(launch.blocks <= 132);
+  REQUIRE(launch.parameter.size() == 1 + 4 * 3 + 2);
+  CHECK(launch.parameter[13] == place.data());
+  CHECK(launch.parameter[1 + 3 + 3] == nullptr);  // the Y that is not kept
+}
+
+TEST_CASE("blocks that do not find room all at once are told when the step is prepared") {
+  for (const bool is_possible : {true, false}) {
+    const Cooperative made;
+    fake_chain::state().cooperative = is_possible ? 1 : 0;
+    fake_chain::state().blocks = is_possible ? 0 : 1;
+    const ai::Status status = made.step->prepare();
+    CHECK(status.code() == ai::StatusCode::Unsupported);
+    CHECK(status.message().starts_with("a cooperative launch of "));
+    CHECK(status.message().ends_with(" bytes of shared memory, finds no room on this device"));
+  }
 }

@@ -19,7 +19,8 @@ struct Launch {
   unsigned blocks = 0;
   unsigned threads = 0;
   std::size_t shared_bytes = 0;
-  unsigned cluster = 0;               ///< 0: no such attribute
+  unsigned cluster = 0;  ///< 0: no such attribute
+  bool cooperative = false;
   std::vector<void*> parameter = {};  ///< the one structure, as addresses
 };
 struct State {
@@ -27,7 +28,9 @@ struct State {
   int minor = 0;
   int shared_bytes = 227 << 10;
   int kilohertz = 1980000;
-  int clusters = 4;  ///< that find room at once
+  int clusters = 4;     ///< that find room at once
+  int cooperative = 1;  ///< whether there are such launches
+  int blocks = 1;       ///< of a multiprocessor at once
   cudaError_t load_error = cudaSuccess;
   int loads = 0;
   std::set<void*> libraries;                    ///< that are loaded; each is its own kernel
@@ -47,6 +50,9 @@ inline Launch launch_of(const cudaLaunchConfig_t& config, const void* kernel) {
   for (unsigned i = 0; i < config.numAttrs; ++i) {
     if (config.attrs[i].id == cudaLaunchAttributeClusterDimension) {
       launch.cluster = config.attrs[i].val.clusterDim.x;
+    }
+    if (config.attrs[i].id == cudaLaunchAttributeCooperative) {
+      launch.cooperative = config.attrs[i].val.cooperative != 0;
     }
   }
   return launch;
@@ -68,6 +74,7 @@ inline cudaError_t attribute(int* value, cudaDeviceAttr attribute) {
     case cudaDevAttrComputeCapabilityMinor: *value = state().minor; break;
     case cudaDevAttrMaxSharedMemoryPerBlockOptin: *value = state().shared_bytes; break;
     case cudaDevAttrClockRate: *value = state().kilohertz; break;
+    case cudaDevAttrCooperativeLaunch: *value = state().cooperative; break;
     default: return cudaErrorInvalidValue;
   }
   return cudaSuccess;
@@ -101,6 +108,12 @@ inline void fill(ai::cuda::Api& api) {
                                          const cudaLaunchConfig_t* config) {
     state().asked = launch_of(*config, kernel);
     *clusters = state().clusters;
+    return cudaSuccess;
+  };
+  api.occupancy_max_active_blocks = [](int* blocks, const void* kernel, int threads,
+                                       std::size_t shared_bytes) {
+    state().asked = {kernel, 0, static_cast<unsigned>(threads), shared_bytes};
+    *blocks = state().blocks;
     return cudaSuccess;
   };
 }
