@@ -29,6 +29,7 @@ constexpr double kStreamed = 400;
 constexpr double kLine = 100;
 constexpr double kTerm = 2.5;
 constexpr double kFetch = 32;  // bytes a cycle
+constexpr double kCopy = 40;   // of 16 bytes, of a thread that has them to request before it begins
 constexpr int kSchedulers = 4;
 constexpr int kThreadsAtOnce = 2048;
 constexpr int kRegisters = 65536;
@@ -142,11 +143,13 @@ double estimate_us(const Network& network, const RowsShape& shape, const Machine
   const int waves = (blocks + side_by_side * held - 1) / (side_by_side * held);
   // Later weights are fetched while layers are computed.
   const Layer& first = network.layers.front();
+  double requests = 0;
   double bytes = 4.0 * held * first.k * (first.n + shape.rows * shape.warps);
   if (shape.rows == 1) {
     for (const Layer& layer : network.layers) bytes += 4.0 * held * layer.k * layer.n;
+    requests = bytes / 16 / held / threads;
   }
-  double wave = bytes / kFetch;
+  double wave = bytes / kFetch + kCopy * requests;
   for (const Layer& layer : network.layers) wave += cycles_of(layer, shape, held * shape.warps);
   return (kBegin + waves * wave) / machine.clock_hz * 1e6;
 }

@@ -194,7 +194,7 @@ TEST_CASE("rows: shapes are offered for many rows, streamed only where they must
   for (const RowsShape& shape : rows_shapes(radiance(511), hopper())) CHECK(shape.rows == 1);
   const Network pinn =
       chain_test::network({3, 20, 20, 20, 20, 20, 20, 20, 20, 2}, ai::ActKind::Tanh, 256);
-  CHECK(name_of(rows_shapes(pinn, hopper()).front()) == "rows/1x2");
+  CHECK(rows_shapes(pinn, hopper()).front().rows == 1);
   for (const Machine& machine : {hopper(), ampere()}) {
     const std::vector<RowsShape> shapes = rows_shapes(radiance(16384), machine);
     REQUIRE(!shapes.empty());
