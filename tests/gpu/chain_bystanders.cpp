@@ -87,9 +87,11 @@ struct Mapped {
 
 TEST_CASE("replays end beside a kernel that does not, where it leaves room for one cluster") {
   constexpr int kReplays = 1000;
+  ai::CaptureOptions options = gpu::measured();
+  options.cooperative_launches = false;
   for (const ChainSpec& spec : gpu::hammered_chains()) {
     CAPTURE(gpu::to_string(spec));
-    DeviceChain chain(spec);
+    DeviceChain chain(spec, options);
     chain.run();
     CHECK(chain.verdict().faults == "");
     chain.reset();
@@ -123,6 +125,38 @@ TEST_CASE("replays end beside a kernel that does not, where it leaves room for o
             occupation.blocks, " of ", occupation.multiprocessors, " multiprocessors, ",
             chain.summary());
   }
+}
+
+/// Whether a kernel of the executable is launched cooperatively.
+bool is_cooperative(const ai::Executable& executable) {
+  const std::string choice = gpu::run_lines(executable);
+  return choice.find("* grid/") != std::string::npos ||
+         choice.find("* tiles/") != std::string::npos;
+}
+
+TEST_CASE("a cooperative kernel waits for room beside a kernel that does not end, then is right") {
+  DeviceChain chain(gpu::plain_chain({479, 1024, 1024, 256, 3}, ai::ActKind::ReLU, 1));
+  CHECK_MESSAGE(is_cooperative(chain.executable), gpu::run_lines(chain.executable));
+  chain.run();
+  chain.reset();
+  Mapped mapped;
+  const OwnStream other;
+  const OwnStream stream;
+  gpu::Occupation occupation;
+  gpu::require_done(gpu::enqueue_occupation(mapped.device, mapped.device + 1, 20'000'000'000,
+                                            other.get(), occupation),
+                    "the kernel that does not end");
+  while (mapped.read(1) < occupation.blocks && cudaStreamQuery(other.get()) == cudaErrorNotReady)
+    std::this_thread::yield();
+  REQUIRE(chain.executable.launch(stream.get()).ok());
+  const bool ended_beside = gpu::ends_within(stream.get(), 0.5);
+  mapped.write(0, 1);  // before any check that may leave the scope
+  CHECK(gpu::ends_within(other.get(), 10.0));
+  CHECK_FALSE(ended_beside);
+  CHECK(gpu::ends_within(stream.get(), 10.0));
+  REQUIRE(chain.executable.wait().ok());
+  chain.arena.download(chain.now);
+  CHECK(chain.verdict().faults == "");
 }
 
 }  // namespace

@@ -100,12 +100,17 @@ class Hammer {
   return true;
 }
 
-/// Small, middle and large ones; some with hidden Ys, one laid out at random.
+/// Small, middle and large ones; some with hidden Ys, one laid out at random. The first four are
+/// for kernels whose blocks wait for others of their cluster at most, the last three for the whole
+/// grid, for tiles of it, and for many rows.
 [[nodiscard]] inline std::vector<ChainSpec> hammered_chains() {
   return {hidden(plain_chain({64, 256, 256, 8}, ai::ActKind::ReLU, 1)),
           plain_chain({64, 64, 64, 8}, ai::ActKind::Tanh, 64),
           hidden(plain_chain({235, 512, 256, 128, 12}, ai::ActKind::ELU, 64)),
-          random_chain(77, {.layers = 6, .width = 200, .batch = 40})};
+          random_chain(77, {.layers = 6, .width = 200, .batch = 40}),
+          hidden(plain_chain({479, 1024, 1024, 256, 3}, ai::ActKind::ReLU, 1)),
+          plain_chain({235, 512, 512, 64}, ai::ActKind::GELUTanh, 128),
+          plain_chain({64, 64, 64, 63}, ai::ActKind::ReLU, 4099)};
 }
 
 }  // namespace gpu
