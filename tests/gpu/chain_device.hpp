@@ -145,8 +145,13 @@ class ChainBuilder {
   for (std::string line; std::getline(lines, line);) {
     line.erase(0, line.find_first_not_of(' '));
     all += (all.empty() ? "" : " | ") + line;
-    if (line.find("chain") == std::string::npos && line.find("layers") == std::string::npos)
+    const auto tells_of = [&](const char* kernel) {
+      return line.find(kernel) != std::string::npos;
+    };
+    if (!tells_of("chain") && !tells_of("layers") && !tells_of("rows/") && !tells_of("grid/") &&
+        !tells_of("tiles/")) {
       continue;
+    }
     of_runs += (of_runs.empty() ? "" : " | ") + line;
   }
   return of_runs.empty() ? "no run in explain(): " + all : of_runs;
