@@ -8,7 +8,9 @@ namespace ai::kernels::chain {
 namespace {
 
 constexpr int kThreadCounts[] = {128, 256, 512};
-constexpr int kCopies[] = {1, 4};
+constexpr int kCopies[] = {2, 4};
+constexpr int kAheads[] = {1, 2};
+constexpr int kPauses[] = {900, 1200};
 constexpr int kMostBlocks = 1024;
 constexpr int kMostThreads = 512;
 constexpr int kMostCopies = 8;
@@ -18,12 +20,14 @@ constexpr int kMostLayers = 31;      // they are told apart by the bits of a wor
 constexpr int kRegisters = 16384;  // of a quarter of a multiprocessor, which has every fourth warp
 constexpr int kOtherRegisters = 16;  // of a thread, beside weights, inputs and sums
 
-// Cycles, fitted to what an H200 took for the networks of bench/suite.json.
-constexpr double kBegin = 3300;  // a cooperative launch, and until the first weights are there
+// Cycles, fitted to what an H200 took for wide, ranking and legged of bench/suite.json, with 1 to 4
+// rows: a cooperative launch, and until the first weights are there; a layer; from a block to all
+// others; what every further row, and every further chunk of a thread, adds to a layer.
+constexpr double kBegin = 5500;
 constexpr double kLayer = 500;
-constexpr double kHop = 900;       // from a block to all others
-constexpr double kMore = 0.25;     // of a layer, for each row or chunk of a thread after the first
-constexpr double kReached = 0.55;  // of what L2 gives, by 32 bytes at a time
+constexpr double kHop = 1400;
+constexpr double kRow = 1000;
+constexpr double kChunk = 350;
 
 int depth_of(const Network& network) {
   return static_cast<int>(network.layers.size());
@@ -123,45 +127,34 @@ std::string reason_against(const Network& network, const GridShape& shape, const
 }
 
 double estimate_us(const Network& network, const GridShape& shape, const Machine& machine) {
-  const double fetched = kReached * machine.l2_bytes_per_s / machine.clock_hz / shape.blocks;
-  const int rows = grid_rows(network.input);
-  double cycles = kBegin;
-  double there = kBegin;  // when the weights of a layer are
-  for (int l = 0; l < depth_of(network); ++l) {
-    const Layer& layer = network.layers[static_cast<std::size_t>(l)];
-    const double weights = 4.0 * grid_weights(layer) * grid_blocks(layer) / shape.blocks;
-    there += weights / fetched;
-    const int work = grid_per_thread(layer, shape) * rows;
-    cycles = std::max(cycles + (l > 0 ? kHop : 0), there) + kLayer * (1 + kMore * (work - 1));
+  const int depth = depth_of(network);
+  double cycles = kBegin + depth * (kLayer + kRow * (network.input.rows - 1)) + (depth - 1) * kHop;
+  double bytes = 0;
+  for (const Layer& layer : network.layers) {
+    bytes += 4.0 * layer.k * layer.n;
+    cycles += kChunk * (grid_per_thread(layer, shape) - 1);
   }
-  // More copies are more stores; without them blocks queue for one place.
-  if (shape.copies == 1) cycles += 100.0 * depth_of(network) * shape.blocks / 128;
-  return cycles / machine.clock_hz * 1e6;
+  return cycles / machine.clock_hz * 1e6 + bytes / machine.l2_bytes_per_s * 1e6;
 }
 
 std::vector<GridShape> grid_shapes(const Network& network, const Machine& machine) {
   if (network.layers.size() < 2) return {};
-  int most = 1;
-  int all = 0;
-  for (const Layer& layer : network.layers) {
-    most = std::max(most, grid_blocks(layer));
-    all += grid_blocks(layer);
+  int blocks = 1;
+  for (const Layer& layer : network.layers) blocks = std::max(blocks, grid_blocks(layer));
+  // As few threads as there are with one chunk for each, or whatever has fewest.
+  GridShape shape{blocks, kThreadCounts[0]};
+  for (const int threads : kThreadCounts) {
+    const int chunks = layout_of(network, {blocks, threads}).per_thread;
+    if (chunks < layout_of(network, shape).per_thread) shape.threads = threads;
   }
   std::vector<GridShape> shapes;
-  const int spread = std::min(all, machine.multiprocessors);
-  for (const int blocks : {most, std::max(spread, most)}) {
-    for (const int threads : kThreadCounts) {
-      for (const int copies : kCopies) {
-        const GridShape shape{blocks, threads, copies, 0};
-        // With few chunks for all threads, or with too many for one, others are quicker.
-        const int chunks = layout_of(network, shape).per_thread;
-        const GridShape half{blocks, threads / 2, copies, 0};
-        const bool smaller = threads > kThreadCounts[0] && layout_of(network, half).per_thread == 1;
-        if (chunks > 2 || smaller || (copies > 1 && blocks <= 32)) continue;
+  for (const int copies : kCopies) {
+    for (const int ahead : kAheads) {
+      for (const int pause : kPauses) {
+        shape = {blocks, shape.threads, copies, ahead, pause};
         if (reason_against(network, shape, machine).empty()) shapes.push_back(shape);
       }
     }
-    if (spread <= most) break;
   }
   return shapes;
 }
