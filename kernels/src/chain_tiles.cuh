@@ -7,46 +7,122 @@
 // with weights of the next layer, so that these are there when their layer begins; what it waits
 // for is the other blocks' results alone.
 
-#include "kernels/chain_tiles_sums.cuh"
+#include "kernels/chain_tiles_wait.cuh"
 
 namespace ai::kernels::chain {
 
-__device__ __forceinline__ unsigned* counter_of(const Arguments& args, const Where& at, int layer) {
-  constexpr int kFirst = counter_at(kInput, kShape, kDepth, 0, 0);
-  constexpr int kEach = counter_at(kInput, kShape, kDepth, 0, 1) - kFirst;
-  return args.state + kFirst + (at.group * kDepth + layer) * kEach;
-}
-
-/// Warps that have come to a counter of layer l once its results are there.
-template <int l>
-__device__ __forceinline__ unsigned arrivals(int counter) {
-  constexpr Tile tile = kTile<l>;
-  if constexpr (counters_of(kLayers, kDepth, kShape, l) == 1) {
-    return tile.across * tile.down;
+/// Sum of p[first ... first + count)[v], as a tree.
+template <int first, int count, int n, int m>
+__device__ __forceinline__ float tree(const float (&p)[n][m], int v) {
+  if constexpr (count == 1) {
+    return p[first][v];
   } else {
-    constexpr int kEach = kTile<l + 1>.terms / tile.columns;
-    int tiles = tile.across - counter * kEach;
-    if (tiles > kEach) tiles = kEach;
-    return tiles > 0 ? tiles * tile.down : 0;
+    return tree<first, count / 2>(p, v) + tree<first + count / 2, count / 2>(p, v);
   }
 }
 
-/// Until what a warp reads of layer l's results is there.
-template <int l>
-__device__ __forceinline__ void wait_for(const Arguments& args, const Where& at) {
-  constexpr bool apart = counters_of(kLayers, kDepth, kShape, l) > 1;
-  if (at.lane == 0) {
-    const int counter = apart ? at.warp : 0;
-    await(counter_of(args, at, l) + counter * kCounterStride,
-          (at.launches + 1) * arrivals<l>(counter));
+template <int count>
+__device__ __forceinline__ void store(float* to, const float* from) {
+  if constexpr (count == 4) {
+    *reinterpret_cast<float4*>(to) = make_float4(from[0], from[1], from[2], from[3]);
+  } else if constexpr (count == 2) {
+    *reinterpret_cast<float2*>(to) = make_float2(from[0], from[1]);
+  } else {
+    *to = from[0];
   }
-  __syncwarp();
+}
+
+/// `count` values side by side in a row, the first in `column`, of which the matrix has some.
+template <int l, bool fours, int count>
+__device__ __forceinline__ void write(float* row, int column, const float* values) {
+  if constexpr (fours && kLayers[l].n % 4 == 0) {
+    if (column < kLayers[l].n) store<count>(row + column, values);
+  } else {
+#pragma unroll
+    for (int v = 0; v < count; ++v) {
+      if (column + v < kLayers[l].n) row[column + v] = values[v];
+    }
+  }
+}
+
+/// Over the slices of a warp: a lane keeps the first half of its registers each time. Then over the
+/// warps, through shared memory, and out.
+template <int l, int round>
+__device__ __forceinline__ void finish(const Arguments& args, const Where& at, const Mine<l>& mine,
+                                       float (&sums)[8][8], const float* bias) {
+  constexpr Tile tile = kTile<l>;
+  constexpr Layer layer = kLayers[l];
+  using M = Mine<l>;
+  if constexpr (M::halves_columns) {
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+#pragma unroll
+      for (int q = 0; q < 4; ++q)
+        sums[i][q] += __shfl_xor_sync(~0U, sums[i][4 + q], 1 << M::kLaneBits);
+    }
+  }
+  constexpr int kBit = M::kLaneBits + (M::halves_columns ? 1 : 0);
+  constexpr int kColumns = M::halves_columns ? 4 : 8;
+  if constexpr (M::kRowStages >= 1) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+#pragma unroll
+      for (int q = 0; q < kColumns; ++q)
+        sums[i][q] += __shfl_xor_sync(~0U, sums[i + 4][q], 1 << kBit);
+    }
+  }
+  if constexpr (M::kRowStages >= 2) {
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+#pragma unroll
+      for (int q = 0; q < kColumns; ++q)
+        sums[i][q] += __shfl_xor_sync(~0U, sums[i + 2][q], 2 << kBit);
+    }
+  }
+  // The warp's inputs are used up, and none is on its way.
+#pragma unroll
+  for (int i = 0; i < (8 >> M::kRowStages); ++i) {
+#pragma unroll
+    for (int j = 0; j < kColumns / 4; ++j)
+      store<4>(at.inputs + mine.row_at(i) * tile.columns + mine.columns[j], sums[i] + 4 * j);
+  }
+  __syncthreads();
+  constexpr int kElements = tile.rows * tile.columns;
+  constexpr int kEach = kElements / kTilesThreads;
+  constexpr int kVector = kEach < 4 ? kEach : 4;
+  static_assert(kEach == 1 || kEach == 2 || kEach % 4 == 0);
+#pragma unroll
+  for (int i = 0; i < kEach / kVector; ++i) {
+    const int e = (i * kTilesThreads + static_cast<int>(threadIdx.x)) * kVector;
+    const int row = row_of<l, round>(at) + e / tile.columns;
+    const int column = column_of<l, round>(at) + e % tile.columns;
+    float parts[kTilesWarps][kVector];
+#pragma unroll
+    for (int w = 0; w < kTilesWarps; ++w) load<kVector>(at.all + w * kLayout.region + e, parts[w]);
+    float z[kVector];
+    float y[kVector];
+#pragma unroll
+    for (int v = 0; v < kVector; ++v) {
+      z[v] = layer.alpha * tree<0, kTilesWarps>(parts, v);
+      if constexpr (layer.has_bias) z[v] += bias[i * kVector + v];
+      y[v] = activation::apply<layer.act>(z[v], layer.slope);
+    }
+    if (!kWholeGroups && row >= kInput.rows) continue;
+    if constexpr (!passes_y(layer) && l + 1 < kDepth) {
+      constexpr int kStride = pass_stride(layer);
+      float* const pass = args.scratch + scratch_of(kInput, kLayers, l) + row * kStride;
+      if (column < kStride) store<kVector>(pass + column, y);
+    }
+    if constexpr (layer.writes_y)
+      write<l, layer.y16, kVector>(args.y[l] + row * layer.y_m, column, y);
+    if constexpr (layer.writes_z)
+      write<l, layer.z16, kVector>(args.z[l] + row * layer.z_m, column, z);
+  }
 }
 
 /// Stages from (l, round) on.
 template <int l, int round>
-__device__ __forceinline__ void run(const Arguments& args, const Where& at,
-                                    float (&held)[kShape.slots][kHeld]) {
+__device__ __forceinline__ void run(const Arguments& args, const Where& at) {
   if constexpr (l < kTiled) {
     constexpr Tile tile = kTile<l>;
     constexpr Layer layer = kLayers[l];
@@ -67,17 +143,18 @@ __device__ __forceinline__ void run(const Arguments& args, const Where& at,
             bias[i] = __ldg(args.bias[l] + row * layer.bias_m + column * layer.bias_n);
         }
       }
+      const Inputs<l, round> own(args, at);
       if constexpr (!begins) {
         if constexpr (round == 0) wait_for<l == 0 ? 0 : l - 1>(args, at);
 #pragma unroll
         for (int c = 0; c < kShape.slots; ++c) {
-          if (c < tile.chunks) request_inputs<l, round>(args, at, c);
+          if (c < tile.chunks) own.take(at, c);
           commit();
         }
       }
       const Mine<l> mine(at.lane);
       float sums[8][8] = {};
-      add_up<l, round>(args, at, mine, sums, held);
+      add_up<l, round>(args, at, mine, own, sums);
       finish<l, round>(args, at, mine, sums, bias);
       if constexpr (l + 1 < kDepth) {
         constexpr int kReader = l + 1 < kTiled ? l + 1 : l;
@@ -89,83 +166,13 @@ __device__ __forceinline__ void run(const Arguments& args, const Where& at,
         if (threadIdx.x == 0) arrive(to);
       }
     } else {
-      request_ahead<kNextLayer<l, round>, kNextRound<l, round>>(args, at, 0, kShape.ahead);
+      const Ahead<kNextLayer<l, round>, kNextRound<l, round>> next(args, at);
+      next.take(at, 0, kShape.ahead);
       commit();
     }
     // Sums were read where the next inputs go.
     if constexpr (l + 1 == kDepth && !ends) __syncthreads();
-    run<kNextLayer<l, round>, kNextRound<l, round>>(args, at, held);
-  }
-}
-
-/// A last layer of few columns: a warp a row.
-__device__ __forceinline__ void run_narrow(const Arguments& args, const Where& at) {
-  constexpr int l = kDepth - 1;
-  constexpr Layer layer = kLayers[l];
-  constexpr bool fours = layer.k % 4 == 0;
-  constexpr int kVector = fours ? 4 : 1;
-  constexpr int kLoads = div_up(layer.k, kVector * kWarp);
-  constexpr int kTurns = div_up(kShape.group, kShape.members * kTilesWarps);
-  const int first = at.warp * kShape.members + at.member;
-  if (first >= kShape.group || at.row + first >= kInput.rows) return;
-  float w[kLoads][kVector][layer.n];
-  float bias[layer.n] = {};
-#pragma unroll
-  for (int i = 0; i < kLoads; ++i) {
-#pragma unroll
-    for (int v = 0; v < kVector; ++v) {
-      const int term = (i * kWarp + at.lane) * kVector + v;
-#pragma unroll
-      for (int n = 0; n < layer.n; ++n) {
-        w[i][v][n] = term < layer.k ? __ldg(args.w[l] + term * layer.w_k + n * layer.w_n) : 0.0F;
-      }
-    }
-  }
-  wait_for<kTiled - 1>(args, at);
-#pragma unroll 1
-  for (int turn = 0; turn < kTurns; ++turn) {
-    const int in_group = first + turn * kShape.members * kTilesWarps;
-    const int row = at.row + in_group;
-    if (in_group >= kShape.group || row >= kInput.rows) break;
-    const float* const from = reads<l>(args) + row * kReads<l>;
-    float a[kLoads][kVector];
-#pragma unroll
-    for (int i = 0; i < kLoads; ++i) {
-      const int term = (i * kWarp + at.lane) * kVector;
-      const bool inside = layer.k % (kVector * kWarp) == 0 || term < layer.k;
-      if constexpr (fours) {
-        float4 four = {};
-        if (inside) four = __ldcg(reinterpret_cast<const float4*>(from + term));
-        a[i][0] = four.x;
-        a[i][1] = four.y;
-        a[i][2] = four.z;
-        a[i][3] = four.w;
-      } else {
-        a[i][0] = inside ? __ldcg(from + term) : 0.0F;
-      }
-    }
-#pragma unroll
-    for (int n = 0; n < layer.n; ++n) {
-      if constexpr (layer.has_bias)
-        bias[n] = __ldg(args.bias[l] + row * layer.bias_m + n * layer.bias_n);
-      float sum[kVector] = {};
-#pragma unroll
-      for (int i = 0; i < kLoads; ++i) {
-#pragma unroll
-        for (int v = 0; v < kVector; ++v) sum[v] = fmaf(a[i][v], w[i][v][n], sum[v]);
-      }
-      float total = sum[0];
-      if constexpr (fours) total = (sum[0] + sum[1]) + (sum[2] + sum[3]);
-#pragma unroll
-      for (int offset = kWarp / 2; offset > 0; offset /= 2)
-        total += __shfl_xor_sync(~0U, total, offset);
-      float z = layer.alpha * total;
-      if constexpr (layer.has_bias) z += bias[n];
-      if (at.lane == 0) {
-        if constexpr (layer.writes_z) args.z[l][row * layer.z_m + n] = z;
-        args.y[l][row * layer.y_m + n] = activation::apply<layer.act>(z, layer.slope);
-      }
-    }
+    run<kNextLayer<l, round>, kNextRound<l, round>>(args, at);
   }
 }
 
@@ -181,27 +188,17 @@ extern "C" __global__ void __launch_bounds__(kTilesThreads, 1)
   at.all = shared;
   at.inputs = shared + at.warp * kLayout.region;
   at.weights = shared + kLayout.weights_at + at.warp * (kShape.ahead * kLayout.weights);
-  float held[kShape.slots][kHeld];
   if (has_tile<0, 0>(at)) {
-    if constexpr (kThroughRegisters) {
 #pragma unroll
-      for (int c = 0; c < kShape.slots; ++c)
-        if (c < kTile<0>.chunks) load_inputs(args, at, c, held[c]);
-    }
-#pragma unroll
-    for (int c = 0; c < kShape.slots; ++c) {
-      if (c < kTile<0>.chunks) {
-        request_weights<0, 0>(args, at, c);
-        if constexpr (!kThroughRegisters) request_inputs<0, 0>(args, at, c);
-      }
-      if (c + 1 == kShape.slots) request_ahead<0, 0>(args, at, kShape.slots, kShape.ahead);
+    for (int part = 0; part < kParts; ++part) {
+      Inputs<0, 0>(args, at).take<kParts>(at, 0, part);
+      Weights<0, 0>(args, at).take<kParts>(at, 0, part);
       commit();
     }
-    if constexpr (kThroughRegisters) keep_inputs(at, 0, held[0]);
   }
   const unsigned launches = args.state[blockIdx.x];
   at.launches = launches;
-  run<0, 0>(args, at, held);
+  run<0, 0>(args, at);
   if constexpr (kTiled < kDepth) run_narrow(args, at);
   if (kDepth > 1 && threadIdx.x == 0) args.state[blockIdx.x] = launches + 1;
 }

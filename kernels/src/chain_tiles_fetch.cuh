@@ -2,6 +2,8 @@
 // chain_tiles.cuh and behind the same specification.
 #pragma once
 
+#include "kernels/chain_cluster.cuh"
+
 namespace ai::kernels::chain {
 
 struct Arguments {
@@ -34,10 +36,6 @@ struct Where {
   float* all;      // inputs of all warps
 };
 
-__device__ __forceinline__ unsigned shared_address(const void* pointer) {
-  return static_cast<unsigned>(__cvta_generic_to_shared(pointer));
-}
-
 /// 16 bytes, so many elements behind `to` and `from`.
 template <int to_offset, int from_offset>
 __device__ __forceinline__ void copy16(unsigned to, const float* from) {
@@ -65,18 +63,6 @@ __device__ __forceinline__ void commit() {
 template <int count>
 __device__ __forceinline__ void wait_for_all_but() {
   asm volatile("cp.async.wait_group %0;" ::"n"(count) : "memory");
-}
-
-/// Tells whoever waits that this warp's results, or this thread's, are written.
-__device__ __forceinline__ void arrive(unsigned* counter) {
-  asm volatile("red.release.gpu.global.add.u32 [%0], 1;" ::"l"(counter) : "memory");
-}
-
-__device__ __forceinline__ void await(const unsigned* counter, unsigned count) {
-  unsigned seen;
-  do {
-    asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(seen) : "l"(counter) : "memory");
-  } while (static_cast<int>(seen - count) < 0);
 }
 
 /// `count` times 16 bytes, evenly spaced.
@@ -146,79 +132,79 @@ __device__ __forceinline__ const float* reads(const Arguments& args) {
 template <int l>
 constexpr bool kReadsFours = l > 0 || (kInput.x16 && kInput.x_k == 1);
 
-/// Chunk c of a warp's inputs.
+/// What a warp takes of its inputs: a part of chunk c, or all of it. Where that is a matter of
+/// copies of 16 bytes alone, addresses are worked out once, and kept.
 template <int l, int round>
-__device__ __forceinline__ void request_inputs(const Arguments& args, const Where& at, int c) {
-  constexpr Tile tile = kTile<l>;
-  constexpr int k = kLayers[l].k;
-  const int row0 = row_of<l, round>(at);
-  const int first = at.warp * tile.terms + c * tile.chunk;
-  const unsigned to = shared_address(at.inputs + c % kShape.slots * kLayout.inputs);
-  if constexpr (kReadsFours<l>) {
-    constexpr int kQuads = tile.chunk / 4;
-    constexpr int kRows = kWarp / kQuads;
-    constexpr int kCount = tile.rows / kRows;
-    static_assert(tile.rows % kRows == 0);
-    const int row = at.lane / kQuads;
-    const int term = first + at.lane % kQuads * 4;
-    const int left = k - term;
-    const int bytes = left >= 4 ? 16 : left > 0 ? 4 * left : 0;
-    const float* const from = reads<l>(args) + (left > 0 ? term : 0);
-    const unsigned put = to + (row * tile.stride + at.lane % kQuads * 4) * 4;
-    if constexpr (kWholeGroups && tile.terms * kTilesWarps == k) {
-      copy_all<kCount, kRows * tile.stride, kRows * kReads<l>>(put,
-                                                               from + (row0 + row) * kReads<l>);
+struct Inputs {
+  static constexpr Tile tile = kTile<l>;
+  static constexpr int kTerms = kLayers[l].k;
+  static constexpr bool kWhole =
+      kReadsFours<l> && kWholeGroups && tile.terms * kTilesWarps == kTerms;
+  static constexpr int kQuads = tile.chunk / 4;
+  static constexpr int kRows = kWarp / kQuads;
+  static_assert(tile.rows % kRows == 0);
+
+  const float* all;
+  const float* from;
+  unsigned to;
+
+  __device__ __forceinline__ Inputs(const Arguments& args, const Where& at)
+      : all(reads<l>(args)), from(all), to(shared_address(at.inputs)) {
+    if constexpr (kWhole) {
+      const int row = at.lane / kQuads;
+      const int term = at.lane % kQuads * 4;
+      from += (row_of<l, round>(at) + row) * kReads<l> + at.warp * tile.terms + term;
+      to += (row * tile.stride + term) * 4;
+      asm("" : "+l"(from), "+r"(to));
+    }
+  }
+
+  template <int parts = 1>
+  __device__ __forceinline__ void take(const Where& at, int c, int part = 0) const {
+    if constexpr (kWhole && parts == 1) {
+      copy_all<tile.rows / kRows, kRows * tile.stride, kRows * kReads<l>>(to + slot_of(c),
+                                                                          from + c * tile.chunk);
     } else {
+      take_slowly<tile.chunk / parts>(at, c, part);
+    }
+  }
+
+ private:
+  static __device__ __forceinline__ int slot_of(int c) {
+    return c % kShape.slots * (kLayout.inputs * 4);
+  }
+
+  /// `each` terms of a chunk.
+  template <int each>
+  __device__ __forceinline__ void take_slowly(const Where& at, int c, int part) const {
+    const unsigned slot = shared_address(at.inputs) + slot_of(c);
+    const int row0 = row_of<l, round>(at);
+    const int first = at.warp * tile.terms + c * tile.chunk;
+    if constexpr (kReadsFours<l>) {
+      constexpr int kLanes = each / 4;
+      const int own = part * each + at.lane % kLanes * 4;
+      const int left = kTerms - first - own;
+      const int bytes = left >= 4 ? 16 : left > 0 ? 4 * left : 0;
+      const float* const begin = all + (left > 0 ? first + own : 0);
 #pragma unroll
-      for (int i = 0; i < kCount; ++i) {
-        copy16(put + i * kRows * tile.stride * 4,
-               from + clamped(row0 + row + i * kRows) * kReads<l>, bytes);
+      for (int i = 0; i < tile.rows * kLanes / kWarp; ++i) {
+        const int row = i * (kWarp / kLanes) + at.lane / kLanes;
+        copy16(slot + (row * tile.stride + own) * 4, begin + clamped(row0 + row) * kReads<l>,
+               bytes);
+      }
+    } else {
+#pragma unroll 8
+      for (int i = 0; i < tile.rows * each / kWarp; ++i) {
+        const int e = i * kWarp + at.lane;
+        const int own = part * each + e % each;
+        const bool valid = first + own < kTerms;
+        copy4(slot + (e / each * tile.stride + own) * 4,
+              all + clamped(row0 + e / each) * kReads<l> + (valid ? first + own : 0) * kInput.x_k,
+              valid);
       }
     }
-  } else {
-#pragma unroll 8
-    for (int i = 0; i < tile.rows * tile.chunk / kWarp; ++i) {
-      const int e = i * kWarp + at.lane;
-      const int row = e / tile.chunk;
-      const int term = e % tile.chunk;
-      const bool valid = first + term < k;
-      copy4(to + (row * tile.stride + term) * 4,
-            reads<l>(args) + clamped(row0 + row) * kReads<l> +
-                (valid ? first + term : 0) * kInput.x_k,
-            valid);
-    }
   }
-}
-
-/// The network's input where it lies as no fours: through registers, which is quicker than copies
-/// of 4 bytes.
-constexpr int kHeld = kTile<0>.rows * kTile<0>.chunk / kWarp;
-constexpr bool kThroughRegisters = !kReadsFours<0> && kHeld * kShape.slots <= 64;
-
-__device__ __forceinline__ void load_inputs(const Arguments& args, const Where& at, int c,
-                                            float (&held)[kHeld]) {
-  constexpr Tile tile = kTile<0>;
-  const int row0 = row_of<0, 0>(at);
-  const int first = at.warp * tile.terms + c * tile.chunk;
-#pragma unroll
-  for (int i = 0; i < kHeld; ++i) {
-    const int e = i * kWarp + at.lane;
-    const int term = first + e % tile.chunk;
-    const float* const from =
-        args.x + clamped(row0 + e / tile.chunk) * kInput.x_m + term * kInput.x_k;
-    held[i] = term < kLayers[0].k ? __ldg(from) : 0.0F;
-  }
-}
-
-__device__ __forceinline__ void keep_inputs(const Where& at, int c, const float (&held)[kHeld]) {
-  constexpr Tile tile = kTile<0>;
-  float* const to = at.inputs + c % kShape.slots * kLayout.inputs;
-#pragma unroll
-  for (int i = 0; i < kHeld; ++i) {
-    const int e = i * kWarp + at.lane;
-    to[e / tile.chunk * tile.stride + e % tile.chunk] = held[i];
-  }
-}
+};
 
 /// Where a weight of a chunk lies. Tiles of 16 columns: so that slices meet in no bank.
 template <int l>
@@ -228,71 +214,81 @@ __device__ __forceinline__ int place_of(int term, int column) {
   return place ^ ((((term / 4) & (kTile<l>.slices - 1)) >> 1 & 1) << 4);
 }
 
-/// Chunk c of a warp's weights.
+/// The same for its weights.
 template <int l, int round>
-__device__ __forceinline__ void request_weights(const Arguments& args, const Where& at, int c) {
-  constexpr Tile tile = kTile<l>;
-  constexpr Layer layer = kLayers[l];
-  const int column0 = column_of<l, round>(at);
-  const int first = at.warp * tile.terms + c * tile.chunk;
-  const unsigned to =
-      shared_address(at.weights + (kFirstChunk<l, round> + c) % kShape.ahead * kLayout.weights);
-  if constexpr (layer.w16 && layer.w_n == 1) {
-    constexpr int kQuads = tile.columns / 4;
-    constexpr int kTerms = kWarp / kQuads;
-    constexpr bool whole =
-        tile.terms * kTilesWarps == layer.k && tile.across * tile.columns == layer.n;
-    const int term = at.lane / kQuads;
-    const int column = column0 + at.lane % kQuads * 4;
-    const int left = layer.n - column;
-    const int bytes = left >= 4 ? 16 : left > 0 ? 4 * left : 0;
-    const float* const from = args.w[l] + (left > 0 ? column : 0);
-    if constexpr (whole) {
-      // Places repeat with every second one.
-      constexpr int kStep = 2 * kTerms;
-      constexpr int kCount = tile.chunk / kStep;
+struct Weights {
+  static constexpr Tile tile = kTile<l>;
+  static constexpr Layer layer = kLayers[l];
+  static constexpr bool kFours = layer.w16 && layer.w_n == 1;
+  static constexpr bool kWhole =
+      kFours && tile.terms * kTilesWarps == layer.k && tile.across * tile.columns == layer.n;
+  static constexpr int kQuads = tile.columns / 4;
+  static constexpr int kTerms = kWarp / kQuads;
+
+  const float* all;
+  const float* from;
+  unsigned to;
+
+  __device__ __forceinline__ Weights(const Arguments& args, const Where& at)
+      : all(args.w[l]), from(all), to(shared_address(at.weights)) {
+    if constexpr (kWhole) {
+      from += (at.warp * tile.terms + at.lane / kQuads) * layer.w_k + column_of<l, round>(at) +
+              at.lane % kQuads * 4;
+      asm("" : "+l"(from));
+    }
+  }
+
+  template <int parts = 1>
+  __device__ __forceinline__ void take(const Where& at, int c, int part = 0) const {
+    const unsigned slot = to + (kFirstChunk<l, round> + c) % kShape.ahead * (kLayout.weights * 4);
+    if constexpr (kWhole && parts == 1) {
+      constexpr int kStep = 2 * kTerms;  // places repeat with every second one
       static_assert(tile.chunk % kStep == 0);
 #pragma unroll
       for (int odd = 0; odd < 2; ++odd) {
-        const int k = term + odd * kTerms;
-        copy_all<kCount, kStep * tile.columns, kStep * layer.w_k>(
-            to + place_of<l>(k, at.lane % kQuads * 4) * 4, from + (first + k) * layer.w_k);
+        const int term = at.lane / kQuads + odd * kTerms;
+        copy_all<tile.chunk / kStep, kStep * tile.columns, kStep * layer.w_k>(
+            slot + place_of<l>(term, at.lane % kQuads * 4) * 4,
+            from + (c * tile.chunk + odd * kTerms) * layer.w_k);
       }
     } else {
+      take_slowly<tile.chunk / parts>(at, slot, c * tile.chunk, part * (tile.chunk / parts));
+    }
+  }
+
+ private:
+  /// `each` terms of a chunk, the first of which is `begin`, from `offset` on.
+  template <int each>
+  __device__ __forceinline__ void take_slowly(const Where& at, unsigned slot, int begin,
+                                              int offset) const {
+    const int first = at.warp * tile.terms + begin;
+    const int column0 = column_of<l, round>(at);
+    if constexpr (kFours) {
+      static_assert(each % kTerms == 0);
+      const int column = column0 + at.lane % kQuads * 4;
+      const int left = layer.n - column;
+      const int bytes = left >= 4 ? 16 : left > 0 ? 4 * left : 0;
 #pragma unroll
-      for (int i = 0; i < tile.chunk / kTerms; ++i) {
-        const int k = term + i * kTerms;
-        const bool valid = first + k < layer.k;
-        copy16(to + place_of<l>(k, at.lane % kQuads * 4) * 4,
-               from + (valid ? first + k : 0) * layer.w_k, valid ? bytes : 0);
+      for (int i = 0; i < each / kTerms; ++i) {
+        const int term = offset + i * kTerms + at.lane / kQuads;
+        const bool valid = first + term < layer.k && left > 0;
+        copy16(slot + place_of<l>(term, at.lane % kQuads * 4) * 4,
+               all + (valid ? (first + term) * layer.w_k + column : 0), valid ? bytes : 0);
+      }
+    } else {
+      // Neighbouring lanes take what lies side by side.
+      constexpr bool by_term = layer.w_k == 1 && layer.w_n != 1;
+#pragma unroll 8
+      for (int i = 0; i < each * tile.columns / kWarp; ++i) {
+        const int e = i * kWarp + at.lane;
+        const int term = offset + (by_term ? e % each : e / tile.columns);
+        const int own = by_term ? e / each : e % tile.columns;
+        const bool valid = first + term < layer.k && column0 + own < layer.n;
+        const int place = (first + term) * layer.w_k + (column0 + own) * layer.w_n;
+        copy4(slot + place_of<l>(term, own) * 4, all + (valid ? place : 0), valid);
       }
     }
-  } else {
-    // Neighbouring lanes take what lies side by side.
-    constexpr bool by_term = layer.w_k == 1 && layer.w_n != 1;
-#pragma unroll 8
-    for (int i = 0; i < tile.chunk * tile.columns / kWarp; ++i) {
-      const int e = i * kWarp + at.lane;
-      const int k = by_term ? e % tile.chunk : e / tile.columns;
-      const int column = by_term ? e / tile.chunk : e % tile.columns;
-      const bool valid = first + k < layer.k && column0 + column < layer.n;
-      const float* const from =
-          args.w[l] + (first + k) * layer.w_k + (column0 + column) * layer.w_n;
-      copy4(to + place_of<l>(k, column) * 4, valid ? from : args.w[l], valid);
-    }
   }
-}
-
-/// Of stage (l, round), where there is one: chunks of weights [begin, end).
-template <int l, int round>
-__device__ __forceinline__ void request_ahead(const Arguments& args, const Where& at, int begin,
-                                              int end) {
-  if constexpr (l < kTiled) {
-    if (!has_tile<l, round>(at)) return;
-    if (end > kEarly<l>) end = kEarly<l>;
-#pragma unroll 1
-    for (int c = begin; c < end; ++c) request_weights<l, round>(args, at, c);
-  }
-}
+};
 
 }  // namespace ai::kernels::chain

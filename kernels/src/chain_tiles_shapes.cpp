@@ -23,11 +23,11 @@ constexpr std::size_t kMostShapes = 6;
 // result too; what is left of a multiprocessor's 128 products a cycle; from the last result of a
 // layer until others see it.
 constexpr double kBegin = 3500;
-constexpr double kFirst = 800;
+constexpr double kFirst = 400;
 constexpr double kFold = 700;
 constexpr double kResult = 0.5;
 constexpr double kReached = 0.67;
-constexpr double kReachedByHalfLines = 0.57;  // chunks of 16
+constexpr double kReachedByHalfLines = 0.64;  // chunks of 16
 constexpr double kHop = 2000;
 constexpr double kFetch = 31;      // bytes
 constexpr double kCopyOfFour = 4;  // of a warp, 4 bytes a lane: a cycle each, and more to come

@@ -1,19 +1,9 @@
-// A tile of the tiles kernel: its products, and sums over lanes and warps; for chain_tiles.cuh.
+// A warp's share of a tile of the tiles kernel; for chain_tiles.cuh.
 #pragma once
 
 #include "kernels/chain_tiles_fetch.cuh"
 
 namespace ai::kernels::chain {
-
-/// Sum of p[first ... first + count)[v], as a tree.
-template <int first, int count, int n, int m>
-__device__ __forceinline__ float tree(const float (&p)[n][m], int v) {
-  if constexpr (count == 1) {
-    return p[first][v];
-  } else {
-    return tree<first, count / 2>(p, v) + tree<first + count / 2, count / 2>(p, v);
-  }
-}
 
 template <int count>
 __device__ __forceinline__ void load(const float* from, float* to) {
@@ -29,30 +19,6 @@ __device__ __forceinline__ void load(const float* from, float* to) {
     to[1] = two.y;
   } else {
     to[0] = *from;
-  }
-}
-
-template <int count>
-__device__ __forceinline__ void store(float* to, const float* from) {
-  if constexpr (count == 4) {
-    *reinterpret_cast<float4*>(to) = make_float4(from[0], from[1], from[2], from[3]);
-  } else if constexpr (count == 2) {
-    *reinterpret_cast<float2*>(to) = make_float2(from[0], from[1]);
-  } else {
-    *to = from[0];
-  }
-}
-
-/// `count` values side by side in a row, the first in `column`, of which the matrix has some.
-template <int l, bool fours, int count>
-__device__ __forceinline__ void write(float* row, int column, const float* values) {
-  if constexpr (fours && kLayers[l].n % 4 == 0) {
-    if (column < kLayers[l].n) store<count>(row + column, values);
-  } else {
-#pragma unroll
-    for (int v = 0; v < count; ++v) {
-      if (column + v < kLayers[l].n) row[column + v] = values[v];
-    }
   }
 }
 
@@ -148,44 +114,52 @@ __device__ __forceinline__ void multiply(const float (&a)[8][4], int k, const fl
   }
 }
 
+/// Chunks of the first layer come by so many parts.
+constexpr int kParts =
+    kTile<0>.chunk == 32 && kTile<0>.chunk / (4 * kTile<0>.slices) % 2 == 0 ? 2 : 1;
+
+/// Weights of stage (l, round), where there is one: chunks [begin, end) of those that are requested
+/// early.
+template <int l, int round>
+struct Ahead {
+  Weights<l, round> weights;
+  __device__ __forceinline__ Ahead(const Arguments& args, const Where& at) : weights(args, at) {}
+  __device__ __forceinline__ void take(const Where& at, int begin, int end) const {
+    if (!has_tile<l, round>(at)) return;
+    if (end > kEarly<l>) end = kEarly<l>;
+#pragma unroll 1
+    for (int c = begin; c < end; ++c) weights.take(at, c);
+  }
+};
+template <int l, int round>
+requires(l >= kTiled) struct Ahead<l, round> {
+  __device__ __forceinline__ Ahead(const Arguments&, const Where&) {}
+  __device__ __forceinline__ void take(const Where&, int, int) const {}
+};
+
 /// The warp's share of every sum of its tile.
 template <int l, int round>
 __device__ __forceinline__ void add_up(const Arguments& args, const Where& at, const Mine<l>& mine,
-                                       float (&sums)[8][8], float (&held)[kShape.slots][kHeld]) {
+                                       const Inputs<l, round>& own, float (&sums)[8][8]) {
   constexpr Tile tile = kTile<l>;
   constexpr int kChunks = tile.chunks;
   constexpr int kSteps = Mine<l>::kSteps;
   constexpr int kFree = kShape.ahead - kChunks;
-  constexpr bool through_registers = l == 0 && round == 0 && kThroughRegisters;
   const auto inputs_of = [&](int c) { return at.inputs + c % kShape.slots * kLayout.inputs; };
   const auto weights_of = [&](int c) {
     return at.weights + (kFirstChunk<l, round> + c) % kShape.ahead * kLayout.weights;
   };
-  const auto finish_chunk = [&](int c) {
-    __syncwarp();
-    if constexpr (through_registers) {
-      if (c == 0) {
-#pragma unroll
-        for (int i = 1; i < kShape.slots; ++i)
-          if (i < kChunks) keep_inputs(at, i, held[i]);
-        __syncwarp();
-      }
-    }
-    if (c + kShape.slots < kChunks) request_inputs<l, round>(args, at, c + kShape.slots);
-    if (kChunks > kShape.ahead && c + kShape.ahead < kChunks)
-      request_weights<l, round>(args, at, c + kShape.ahead);
+  const Weights<l, round> own_weights(args, at);
+  const Ahead<kNextLayer<l, round>, kNextRound<l, round>> next(args, at);
+  const auto request_next = [&](int c) {
     const int begin = c == 0 || kFree + c < 0 ? 0 : kFree + c;
-    request_ahead<kNextLayer<l, round>, kNextRound<l, round>>(args, at, begin, kFree + c + 1);
-    commit();
+    next.take(at, begin, kFree + c + 1);
   };
-#pragma unroll 1
-  for (int c = 0; c < kChunks; ++c) {
-    wait_for_all_but<kShape.slots - 1>();
-    __syncwarp();
+  const auto add_steps = [&](int c, int begin, int end) {
     const float* const inputs = inputs_of(c);
     const float* const weights = weights_of(c);
-#pragma unroll
-    for (int step = 0; step < kSteps; ++step) {
+#pragma unroll 4
+    for (int step = begin; step < end; ++step) {
       float a[8][4];
       load_rows<l>(mine, inputs, step, a);
 #pragma unroll
@@ -195,82 +169,40 @@ __device__ __forceinline__ void add_up(const Arguments& args, const Where& at, c
         multiply(a, k, b, sums);
       }
     }
-    finish_chunk(c);
-  }
-}
-
-/// Over the slices of a warp: a lane keeps the first half of its registers each time. Then over the
-/// warps, through shared memory, and out.
-template <int l, int round>
-__device__ __forceinline__ void finish(const Arguments& args, const Where& at, const Mine<l>& mine,
-                                       float (&sums)[8][8], const float* bias) {
-  constexpr Tile tile = kTile<l>;
-  constexpr Layer layer = kLayers[l];
-  using M = Mine<l>;
-  if constexpr (M::halves_columns) {
+  };
+  if constexpr (l == 0 && round == 0) {
+    // Nothing hides what the first values take: so they come by parts of a chunk.
+#pragma unroll 1
+    for (int c = 0; c < kChunks; ++c) {
 #pragma unroll
-    for (int i = 0; i < 8; ++i) {
-#pragma unroll
-      for (int q = 0; q < 4; ++q)
-        sums[i][q] += __shfl_xor_sync(~0U, sums[i][4 + q], 1 << M::kLaneBits);
+      for (int part = 0; part < kParts; ++part) {
+        if (c + 1 < kChunks) {
+          own.template take<kParts>(at, c + 1, part);
+          own_weights.template take<kParts>(at, c + 1, part);
+        }
+        commit();
+        wait_for_all_but<kParts>();
+        __syncwarp();
+        add_steps(c, part * (kSteps / kParts), (part + 1) * (kSteps / kParts));
+      }
+      __syncwarp();
+      request_next(c);
     }
-  }
-  constexpr int kBit = M::kLaneBits + (M::halves_columns ? 1 : 0);
-  constexpr int kColumns = M::halves_columns ? 4 : 8;
-  if constexpr (M::kRowStages >= 1) {
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-#pragma unroll
-      for (int q = 0; q < kColumns; ++q)
-        sums[i][q] += __shfl_xor_sync(~0U, sums[i + 4][q], 1 << kBit);
+    commit();
+  } else {
+#pragma unroll 1
+    for (int c = 0; c < kChunks; ++c) {
+      wait_for_all_but<kShape.slots - 1>();
+      __syncwarp();
+      add_steps(c, 0, kSteps);
+      __syncwarp();
+      if (c + kShape.slots < kChunks) own.take(at, c + kShape.slots);
+      if constexpr (kChunks > kShape.ahead) {
+        if (c + kShape.ahead < kChunks) own_weights.take(at, c + kShape.ahead);
+      }
+      request_next(c);
+      commit();
     }
-  }
-  if constexpr (M::kRowStages >= 2) {
-#pragma unroll
-    for (int i = 0; i < 2; ++i) {
-#pragma unroll
-      for (int q = 0; q < kColumns; ++q)
-        sums[i][q] += __shfl_xor_sync(~0U, sums[i + 2][q], 2 << kBit);
-    }
-  }
-  // The warp's inputs are used up, and none is on its way.
-#pragma unroll
-  for (int i = 0; i < (8 >> M::kRowStages); ++i) {
-#pragma unroll
-    for (int j = 0; j < kColumns / 4; ++j)
-      store<4>(at.inputs + mine.row_at(i) * tile.columns + mine.columns[j], sums[i] + 4 * j);
-  }
-  __syncthreads();
-  constexpr int kElements = tile.rows * tile.columns;
-  constexpr int kEach = kElements / kTilesThreads;
-  constexpr int kVector = kEach < 4 ? kEach : 4;
-  static_assert(kEach == 1 || kEach == 2 || kEach % 4 == 0);
-#pragma unroll
-  for (int i = 0; i < kEach / kVector; ++i) {
-    const int e = (i * kTilesThreads + static_cast<int>(threadIdx.x)) * kVector;
-    const int row = row_of<l, round>(at) + e / tile.columns;
-    const int column = column_of<l, round>(at) + e % tile.columns;
-    float parts[kTilesWarps][kVector];
-#pragma unroll
-    for (int w = 0; w < kTilesWarps; ++w) load<kVector>(at.all + w * kLayout.region + e, parts[w]);
-    float z[kVector];
-    float y[kVector];
-#pragma unroll
-    for (int v = 0; v < kVector; ++v) {
-      z[v] = layer.alpha * tree<0, kTilesWarps>(parts, v);
-      if constexpr (layer.has_bias) z[v] += bias[i * kVector + v];
-      y[v] = activation::apply<layer.act>(z[v], layer.slope);
-    }
-    if (!kWholeGroups && row >= kInput.rows) continue;
-    if constexpr (!passes_y(layer) && l + 1 < kDepth) {
-      constexpr int kStride = pass_stride(layer);
-      float* const pass = args.scratch + scratch_of(kInput, kLayers, l) + row * kStride;
-      if (column < kStride) store<kVector>(pass + column, y);
-    }
-    if constexpr (layer.writes_y)
-      write<l, layer.y16, kVector>(args.y[l] + row * layer.y_m, column, y);
-    if constexpr (layer.writes_z)
-      write<l, layer.z16, kVector>(args.z[l] + row * layer.z_m, column, z);
   }
 }
 
