@@ -1,6 +1,7 @@
 #include "kernels/chain_form.hpp"
 
 #include <algorithm>
+#include <span>
 #include <tuple>
 #include <utility>
 
@@ -9,9 +10,13 @@
 namespace ai::kernels::chain {
 namespace {
 
+// Of each kernel but the first, whose shapes are many: the estimate knows the best of the few, and
+// large texts take long to compile.
+constexpr std::size_t kMostOfOthers = 4;
+
 struct Estimated {
-  Form form;
-  double us;
+  Form form = {};
+  double us = 0;
 };
 
 /// The best of one kernel first.
@@ -86,6 +91,9 @@ std::vector<Form> forms_for(const Network& network, const Machine& machine, std:
       in_order(network, machine, grid_shapes(network, machine)),
       in_order(network, machine, tiles_shapes(network, machine)),
   };
+  for (std::vector<Estimated>& mine : std::span(kernels).subspan(1)) {
+    mine.resize(std::min(mine.size(), kMostOfOthers));
+  }
   std::vector<Estimated> firsts;
   std::vector<Estimated> others;
   for (std::vector<Estimated>& mine : kernels) {
