@@ -117,10 +117,12 @@ Status CudaExecutable::finish() {
   }
   if (!running_) return {};
   if (!captured_.has_switches) {
-    return {StatusCode::Invalid,
-            "the graph has to be instantiated anew, a launch of it may still be running, and with "
-            "a node that cannot be switched off (a host function) there is no way to tell: wait() "
-            "before rebind()"};
+    return {
+        StatusCode::Invalid,
+        "the graph has to be instantiated anew, a launch of it may still be running, and with "
+        "a node that cannot be switched off (a host function, a cooperative kernel) there is no "
+        "way to tell: wait() "
+        "before rebind()"};
   }
   const Result<cudaStream_t> stream = private_stream();
   AI_RETURN_IF_ERROR(stream.status());

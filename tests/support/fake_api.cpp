@@ -166,7 +166,8 @@ cudaError_t FakeCuda::work(Stream stream, cudaGraphNodeType type, double takes_u
   if (s.status == cudaStreamCaptureStatusInvalidated) {
     return error(cudaErrorStreamCaptureInvalidated);
   }
-  auto node = std::make_shared<Node>(Node{type, takes_us, std::move(what), kernel_function});
+  auto node = std::make_shared<Node>(Node{type, takes_us, std::move(what), kernel_function,
+                                          type == cudaGraphNodeTypeKernel && cooperative_kernels});
   if (s.status == cudaStreamCaptureStatusNone) {
     run(*node);
     return cudaSuccess;

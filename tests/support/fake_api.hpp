@@ -53,6 +53,7 @@ class FakeCuda {
   static inline std::set<std::string> first_driver_symbols;
   /// What the kernels that are launched from now on are instances of.
   std::uintptr_t kernel_function = 1;
+  bool cooperative_kernels = false;  ///< work() makes kernels cooperative
   std::size_t free_bytes = std::size_t{1} << 30;
   int refusals = 0;  ///< of the next updates of a graph
   /// What a replay takes beside its work, by the nodes of its graph and their edges.
@@ -94,6 +95,7 @@ class FakeCuda {
     double takes_us;
     std::function<void()> what;
     std::uintptr_t function;
+    bool cooperative = false;
   };
   struct UserObject {
     void* data;

@@ -128,6 +128,15 @@ struct FakeGraphs {
     *out = reinterpret_cast<FakeCuda::Node*>(node)->type;
     return cudaSuccess;
   }
+  static cudaError_t graph_kernel_node_get_attribute(cudaGraphNode_t node,
+                                                     cudaLaunchAttributeID attribute,
+                                                     cudaLaunchAttributeValue* out) {
+    if (const cudaError_t e = fake().enter("graph_kernel_node_get_attribute")) return e;
+    const auto* const kernel = reinterpret_cast<FakeCuda::Node*>(node);
+    if (kernel->type != cudaGraphNodeTypeKernel) return fake().error(cudaErrorInvalidValue);
+    if (attribute == cudaLaunchAttributeCooperative) out->cooperative = kernel->cooperative;
+    return cudaSuccess;
+  }
   static cudaError_t graph_instantiate(cudaGraphExec_t* out, cudaGraph_t graph,
                                        unsigned long long) {
     if (const cudaError_t e = fake().enter("graph_instantiate")) return e;
@@ -267,6 +276,9 @@ struct FakeGraphs {
     if (!has_switch) return fake().error(cudaErrorInvalidValue);
     auto* const executable = reinterpret_cast<FakeCuda::Exec*>(exec);
     if (executable == nullptr) return fake().error(cudaErrorInvalidValue);
+    if (handle->cooperative) {
+      fake().broken_rules_.emplace_back("a cooperative kernel was switched off");
+    }
     if (!fake().graphs_.contains(executable->source)) {
       fake().broken_rules_.emplace_back("a node of a graph that does not exist was used");
     }
@@ -348,6 +360,7 @@ void fill_graph_functions(cuda::Api& table) {
   GE_FAKE(graph_get_nodes);
   GE_FAKE(graph_get_edges);
   GE_FAKE(graph_node_get_type);
+  GE_FAKE(graph_kernel_node_get_attribute);
   GE_FAKE(graph_instantiate);
   GE_FAKE(graph_exec_update);
   GE_FAKE(graph_upload);

@@ -80,7 +80,7 @@ class Executable {
   /// can change places. All or nothing: after an error the executable is what it was, or the error
   /// says that CUDA would not put it back and that it works no more. Errors: Invalid (`from` is no
   /// operand, or one of the library's own temporaries; an operand with elements would be at null; a
-  /// graph with a node that cannot be switched off, such as a host function, would have to be
+  /// graph with a node that cannot be switched off, a host function or a cooperative kernel, would have to be
   /// instantiated anew while a launch may be running: wait() first), those of plan_forward and
   /// plan_backward over the new pointers (Overlap, ...), those of capture. Not in use by another
   /// thread meanwhile. Contents are not copied.

@@ -56,6 +56,7 @@ const Api& runtime_api() noexcept {
       .graph_get_nodes = &::cudaGraphGetNodes,
       .graph_get_edges = &::cudaGraphGetEdges,
       .graph_node_get_type = &::cudaGraphNodeGetType,
+      .graph_kernel_node_get_attribute = &::cudaGraphKernelNodeGetAttribute,
       .graph_instantiate = &::cudaGraphInstantiate,
       .graph_upload = &::cudaGraphUpload,
       .graph_launch = &::cudaGraphLaunch,

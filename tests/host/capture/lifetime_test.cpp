@@ -42,18 +42,22 @@ TEST_CASE("B9: destruction in flight does not block, and memory is freed behind 
 }
 
 TEST_CASE("B9: with a node that cannot be switched off memory is freed by the next capture") {
-  FakeCuda fake;
-  OneLayer one(fake);
-  one.add_host_function();
-  destroy_in_flight(fake, one);
-  CHECK(fake.count("free_async") == 0);
-  fake.complete();  // CUDA's callback: nothing of CUDA may be called in it
-  CHECK(fake.pool_bytes() == 1024);
-  {
-    const Executable next = one.capture();
-    CHECK(fake.pool_bytes() == 1024);  // the old workspace went when the new program was captured
+  for (const bool is_host_function : {true, false}) {
+    CAPTURE(is_host_function);
+    FakeCuda fake;
+    fake.cooperative_kernels = !is_host_function;
+    OneLayer one(fake);
+    if (is_host_function) one.add_host_function();
+    destroy_in_flight(fake, one);
+    CHECK(fake.count("free_async") == 0);
+    fake.complete();  // CUDA's callback: nothing of CUDA may be called in it
+    CHECK(fake.pool_bytes() == 1024);
+    {
+      const Executable next = one.capture();
+      CHECK(fake.pool_bytes() == 1024);  // the old workspace went when the new was captured
+    }
+    CHECK(settled(fake) == "");
   }
-  CHECK(settled(fake) == "");
 }
 
 TEST_CASE("B9: destruction in flight runs none of the program's work again") {

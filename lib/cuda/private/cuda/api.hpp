@@ -69,6 +69,7 @@ struct Api {
   decltype(&::cudaGraphGetNodes) graph_get_nodes;
   decltype(&::cudaGraphGetEdges) graph_get_edges;
   decltype(&::cudaGraphNodeGetType) graph_node_get_type;
+  decltype(&::cudaGraphKernelNodeGetAttribute) graph_kernel_node_get_attribute;
   cudaError_t (*graph_instantiate)(cudaGraphExec_t*, cudaGraph_t, unsigned long long);
   decltype(&::cudaGraphUpload) graph_upload;
   decltype(&::cudaGraphLaunch) graph_launch;
