@@ -1,5 +1,7 @@
 #include "capture/host_executable.hpp"
 
+#include <cstddef>
+#include <cstring>
 #include <memory>
 #include <new>
 #include <string>
@@ -44,6 +46,9 @@ Result<HostParts> build(Blueprint& blueprint) {
       return Status(StatusCode::OutOfMemory, "the workspace of " + std::to_string(workspace.bytes) +
                                                  " bytes could not be allocated on the host");
     }
+  }
+  for (const Placement& state : workspace.state) {
+    std::memset(static_cast<std::byte*>(parts.memory.get()) + state.offset, 0, state.bytes);
   }
   bind(blueprint, workspace, parts.memory.get());
   parts.info.target = Target::Host;

@@ -12,7 +12,7 @@ namespace ai::kernels::chain {
 [[nodiscard]] double plan_by_plan_us(const Network& network, const Machine& machine);
 
 /// Those of `forms` that may be worth their measuring: not estimated far above plan_by_plan_us().
-/// Where nothing is going to be measured, only those clearly below. May throw std::bad_alloc.
+/// Where nothing is going to be measured, only those below. May throw std::bad_alloc.
 [[nodiscard]] std::vector<Form> worthwhile(const Network& network, std::vector<Form> forms,
                                            const Machine& machine, bool measured);
 

@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "chain_device.hpp"
-#include "chain_recipe.hpp"
 #include "chain_step.hpp"
 #include "chain_worth.hpp"
 #include "core/text.hpp"
@@ -78,6 +77,8 @@ void search(Fusing& run, const TargetDevice& device, const FuseOptions& options)
   run.forms = worthwhile(run.network, all, device.machine, options.most > 1);
   if (options.most == 0) {
     run.reason = "no candidate was asked for";
+  } else if (all.empty() && !forms_for(run.network, device.machine, 1).empty()) {
+    run.reason = "only kernels that are launched cooperatively could serve it; these are ruled out";
   } else if (all.empty()) {
     run.reason = no_shape_fits(run.network);
   } else if (run.forms.empty()) {
@@ -87,11 +88,12 @@ void search(Fusing& run, const TargetDevice& device, const FuseOptions& options)
 
 /// The form that was found best earlier; none where it is of no use.
 std::optional<Form> recalled_form(const Network& network, const TargetDevice& device,
-                                  const TaskRecall& recall) {
+                                  const FuseOptions& options, const TaskRecall& recall) {
   const RecalledCandidate* const known = recall();
   if (known == nullptr) return std::nullopt;
   const std::optional<Form> form = chain::parse_form(known->recipe);
   if (!form || known->name != chain::name_of(*form)) return std::nullopt;
+  if (!options.cooperative && launch_shape(network, *form).cooperative) return std::nullopt;
   if (!reason_against(network, *form, device.machine).empty()) return std::nullopt;
   return form;
 }
@@ -119,7 +121,7 @@ Result<Fusing> begin(const PlanRun& run, const TargetDevice& device, const FuseO
                          " layers, more than ", static_cast<std::int64_t>(chain::kMostLayers));
   }
   if (!fusing.reason.empty()) return fusing;
-  if (const auto form = recalled_form(fusing.network, device, recall)) {
+  if (const auto form = recalled_form(fusing.network, device, options, recall)) {
     fusing.forms = {*form};
     fusing.recalled = true;
   } else {

@@ -23,7 +23,8 @@ struct CaptureOptions {
   bool fuse_layers = true;
   /// Whether such a kernel may be one whose blocks, up to one for each multiprocessor, wait for one
   /// another (a cooperative launch): it begins when all of them have room at once. Beside a kernel
-  /// that holds part of the GPU and never ends it would never begin: say false there.
+  /// that holds part of the GPU and never ends it would never begin, neither in a replay nor where
+  /// capture measures it: say false there.
   bool cooperative_launches = true;
   /// The JSON file that keeps what was measured, for Tuning::Measure and Remeasure; "": none;
   /// nullopt: tuning_cache_path(). Any number of processes and programs may share one.

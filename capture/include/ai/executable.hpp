@@ -60,8 +60,9 @@ class Executable {
 
   /// Enqueues the same steps one after the other on `stream`, without the graph: what a replay
   /// saves, and a way to look at single kernels. Costs host time for each step; runs the user
-  /// steps' functions again. The caller orders it against launches on other streams: both use one
-  /// workspace. Destroying the executable then waits for it. Errors as for launch.
+  /// steps' functions again. The caller orders it against launches and other calls of enqueue on
+  /// other streams: all use one workspace, and in it kernels whose blocks wait for one another keep
+  /// count, so that what runs at once may never end. Destroying the executable then waits for it. Errors as for launch.
   [[nodiscard]] Status enqueue(Stream stream = nullptr) noexcept;
 
   /// Blocks until the last launch (or enqueue) has finished; reports what went wrong on the device.
@@ -80,10 +81,10 @@ class Executable {
   /// can change places. All or nothing: after an error the executable is what it was, or the error
   /// says that CUDA would not put it back and that it works no more. Errors: Invalid (`from` is no
   /// operand, or one of the library's own temporaries; an operand with elements would be at null; a
-  /// graph with a node that cannot be switched off, a host function or a cooperative kernel, would have to be
-  /// instantiated anew while a launch may be running: wait() first), those of plan_forward and
-  /// plan_backward over the new pointers (Overlap, ...), those of capture. Not in use by another
-  /// thread meanwhile. Contents are not copied.
+  /// graph with a node that cannot be switched off, a host function or a cooperative kernel, would
+  /// have to be instantiated anew while a launch may be running: wait() first), those of
+  /// plan_forward and plan_backward over the new pointers (Overlap, ...), those of capture. Not in
+  /// use by another thread meanwhile. Contents are not copied.
   [[nodiscard]] Status rebind(std::span<const Rebinding> moves) noexcept;
   [[nodiscard]] Status rebind(std::initializer_list<Rebinding> moves) noexcept {
     return rebind(std::span<const Rebinding>(moves.begin(), moves.size()));

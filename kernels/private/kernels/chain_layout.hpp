@@ -25,10 +25,11 @@ struct Layer {
   int y_m = 0;  ///< from row to row of Y; its columns are side by side
   bool writes_z = false;
   int z_m = 0;
-  bool w16 =
-      false;  ///< 16-byte accesses to W may be made: it and its rows (columns, if transposed)
-  bool y16 = false;  ///< begin at multiples of 16 bytes; the same for Y and
-  bool z16 = false;  ///< for Z
+  /// Whether W, Y and Z may be accessed 16 bytes at a time: they and their rows (columns of W,
+  /// where it is transposed) begin at multiples of 16 bytes.
+  bool w16 = false;
+  bool y16 = false;
+  bool z16 = false;
 };
 
 /// The rows of the network's input, and its strides.

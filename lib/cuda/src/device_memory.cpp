@@ -1,4 +1,4 @@
-#include <algorithm>
+#include <list>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -41,20 +41,19 @@ class DeviceMemory::Pool {
   /// driver (580.159, several processes on one GPU) was seen to crash where it was destroyed
   /// earlier, though CUDA allows that.
   struct Registry {
-    std::mutex mutex;
+    std::recursive_mutex mutex;  // a pool that cannot be shared is retired where it was made
     std::map<std::pair<const Api*, int>, std::weak_ptr<Pool>> pools;
-    std::vector<std::unique_ptr<Pool>> retired;
+    std::list<std::unique_ptr<Pool>> retired;
+  };
+  struct Retire {
+    void operator()(Pool* pool) const noexcept;
   };
   // Never destroyed: memory may be owned by objects of static lifetime.
   static Registry& registry() {
     static Registry& instance = *new Registry;
     return instance;
   }
-  static std::shared_ptr<Pool> shared(std::unique_ptr<Pool> pool) {
-    return {pool.release(), retire};
-  }
-  static void retire(Pool* pool) noexcept;
-  static std::vector<std::unique_ptr<Pool>> take_settled(Registry& all);
+  static std::list<std::unique_ptr<Pool>> take_settled(Registry& all) noexcept;
   [[nodiscard]] bool is_settled() noexcept;
 
   Status create() noexcept;
@@ -75,53 +74,55 @@ class DeviceMemory::Pool {
 Result<std::shared_ptr<DeviceMemory::Pool>> DeviceMemory::Pool::acquire(const Api& api,
                                                                         int device) {
   Registry& all = registry();
-  std::vector<std::unique_ptr<Pool>> settled;  // which go once the lock has been given back
+  std::list<std::unique_ptr<Pool>> settled;  // which go once the lock has been given back
   const std::scoped_lock lock(all.mutex);
+  settled = take_settled(all);
   std::erase_if(all.pools, [](const auto& entry) { return entry.second.expired(); });
   std::weak_ptr<Pool>& entry = all.pools[{&api, device}];
   if (std::shared_ptr<Pool> existing = entry.lock()) return existing;
-  const auto found = std::find_if(all.retired.begin(), all.retired.end(), [&](const auto& pool) {
-    return &pool->api_ == &api && pool->device_ == device;
-  });
-  std::unique_ptr<Pool> pool;
-  if (found != all.retired.end()) {
-    pool = std::move(*found);
-    all.retired.erase(found);
-  } else {
-    pool = std::make_unique<Pool>(api, device);
-    AI_RETURN_IF_ERROR(pool->create());
-  }
-  settled = take_settled(all);
-  std::shared_ptr<Pool> made = shared(std::move(pool));
+  auto pool = std::make_unique<Pool>(api, device);
+  AI_RETURN_IF_ERROR(pool->create());
+  std::shared_ptr<Pool> made(std::unique_ptr<Pool, Retire>(pool.release()));
   entry = made;
   return made;
 }
 
 /// For the last user of a pool.
-void DeviceMemory::Pool::retire(Pool* pool) noexcept {
+void DeviceMemory::Pool::Retire::operator()(Pool* pool) const noexcept {
   std::unique_ptr<Pool> own(pool);
-  std::vector<std::unique_ptr<Pool>> settled;
+  std::list<std::unique_ptr<Pool>> settled;
+  std::list<std::unique_ptr<Pool>> unsettled;
+  try {
+    unsettled.emplace_back();
+  } catch (const std::bad_alloc&) {
+    if (!own->is_settled()) (void)own.release();  // rather than too early
+    return;
+  }
   Registry& all = registry();
   const std::scoped_lock lock(all.mutex);
-  try {
-    settled = take_settled(all);
-    if (own->is_never_settled_) {
-      (void)own.release();
-    } else if (!own->is_settled()) {
-      all.retired.push_back(std::move(own));
-    }
-  } catch (const std::bad_alloc&) {
-    (void)own.release();  // rather than too early
+  settled = take_settled(all);
+  if (own->is_settled()) return;
+  if (own->is_never_settled_) {
+    (void)own.release();
+    return;
   }
+  unsettled.front() = std::move(own);
+  all.retired.splice(all.retired.end(), unsettled);
 }
 
 /// Those of the retired that may be destroyed.
-std::vector<std::unique_ptr<DeviceMemory::Pool>> DeviceMemory::Pool::take_settled(Registry& all) {
-  std::vector<std::unique_ptr<Pool>> settled;
-  for (std::unique_ptr<Pool>& pool : all.retired) {
-    if (pool->is_settled()) settled.push_back(std::move(pool));
+std::list<std::unique_ptr<DeviceMemory::Pool>> DeviceMemory::Pool::take_settled(
+    Registry& all) noexcept {
+  std::list<std::unique_ptr<Pool>> settled;
+  for (auto next = all.retired.begin(); next != all.retired.end();) {
+    const auto pool = next++;
+    if ((*pool)->is_settled()) {
+      settled.splice(settled.end(), all.retired, pool);
+    } else if ((*pool)->is_never_settled_) {
+      (void)pool->release();
+      all.retired.erase(pool);
+    }
   }
-  std::erase(all.retired, nullptr);
   return settled;
 }
 
@@ -131,7 +132,8 @@ bool DeviceMemory::Pool::is_settled() noexcept {
   const std::scoped_lock lock(mutex_);
   std::erase_if(behind_, [&](const OwnedEvent& event) {
     const cudaError_t code = api_.event_query(event.get());
-    if (code != cudaSuccess && code != cudaErrorNotReady) ignore(code);
+    ignore(code);
+    is_never_settled_ = is_never_settled_ || (code != cudaSuccess && code != cudaErrorNotReady);
     return code == cudaSuccess;
   });
   return behind_.empty() && !is_never_settled_;
@@ -198,19 +200,17 @@ void DeviceMemory::Pool::free(void* data) noexcept {
 void DeviceMemory::Pool::free_behind(void* data, cudaStream_t stream) noexcept {
   const CaptureModeGuard relaxed(api_);
   const DeviceGuard guard(api_, device_);
-  if (!guard.status().ok()) return;
+  if (!guard.status().ok()) return keep_for_ever();
   (void)is_settled();  // so that events do not add up
   Result<OwnedEvent> event = make_event(api_, false);
   ignore(api_.free_async(data, stream));
+  if (!event) return keep_for_ever();
+  const cudaError_t recorded = api_.event_record(event->get(), stream);
+  ignore(recorded);
+  if (recorded != cudaSuccess) return keep_for_ever();
   const std::scoped_lock lock(mutex_);
   try {
-    is_never_settled_ =
-        is_never_settled_ || !event || api_.event_record(event->get(), stream) != cudaSuccess;
-    if (is_never_settled_) {
-      (void)api_.get_last_error();
-    } else {
-      behind_.push_back(std::move(*event));
-    }
+    behind_.push_back(std::move(*event));
   } catch (const std::bad_alloc&) {
     is_never_settled_ = true;
   }

@@ -97,6 +97,7 @@ class FusingBackend final : public Backend {
   std::vector<std::size_t> asked;    ///< runs in each call
   std::vector<std::size_t> most;     ///< FuseOptions::most of each call
   std::vector<std::string> folders;  ///< likewise
+  std::vector<bool> cooperative;     ///< likewise
   mutable float largest = 0;         ///< weight that a fused kernel saw
 
  private:
@@ -114,6 +115,7 @@ class FusingBackend final : public Backend {
     asked.push_back(runs.size());
     most.push_back(options.most);
     folders.push_back(options.kernel_folder);
+    cooperative.push_back(options.cooperative);
     std::vector<Task> tasks;
     for (std::size_t i = 0; i < runs.size(); ++i) tasks.push_back(fuse_one(runs[i], recall, i));
     return tasks;
@@ -188,6 +190,7 @@ struct FusedProgram {
     tuner.kernel_folder = folder / "kernels";
     tuner.on_progress = options.on_tuning_progress;
     tuner.fuse_layers = options.fuse_layers;
+    tuner.cooperative = options.cooperative_launches;
     return detail::capture_with(FakeCuda::api(), backend, program, options, tuner);
   }
   Executable capture(double budget_s = 10.0) {

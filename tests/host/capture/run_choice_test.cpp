@@ -201,6 +201,20 @@ TEST_CASE("plans keep steps of their own where no layers are to be fused") {
   chain.check_result(executable);
 }
 
+TEST_CASE(
+    "whether launches may be cooperative is told, and what was chosen otherwise is not known") {
+  Chain chain;
+  (void)chain.capture();
+  chain.options.cooperative_launches = false;
+  ai::Executable executable = chain.capture();
+  CHECK(chain.backend.cooperative == std::vector<bool>{true, false});
+  CHECK(executable.tuning().candidates_timed > 0);
+  chain.check_result(executable);
+  CHECK(chain.capture().tuning().candidates_timed == 0);  // each has an entry of its own
+  chain.options.cooperative_launches = true;
+  CHECK(chain.capture().tuning().candidates_timed == 0);
+}
+
 TEST_CASE("progress goes on over the runs") {
   Chain chain;
   chain.add(6, true, true);

@@ -118,6 +118,15 @@ TEST_CASE("a run over memory that is aligned less is made anew") {
   CHECK(FusedProgram::values(calls[2].Y) == of(chain.calls()));
 }
 
+TEST_CASE("what a capture ruled out is ruled out for a run that is made anew") {
+  Chain chain;
+  chain.options.cooperative_launches = false;
+  Executable executable = chain.capture();
+  const Tensor x = chain.elsewhere(chain.layers[0].call.A, 1);
+  REQUIRE(executable.rebind({{chain.layers[0].call.A.data, x.data}}).ok());
+  CHECK(chain.backend.cooperative == std::vector<bool>{false, false});
+}
+
 TEST_CASE("a run leaves nothing behind") {
   Chain chain;
   {

@@ -90,6 +90,15 @@ TEST_CASE("a clone has a state of its own") {
   CHECK(counting.hold(2));
 }
 
+TEST_CASE("where scratch could not be filled nothing is timed over it") {
+  Counting counting;
+  counting.fake.fail("memset_2d_async", 1, cudaErrorUnknown);
+  Executable executable = counting.capture(true);
+  CHECK(executable.tuning().candidates_timed == 0);
+  REQUIRE(executable.launch(nullptr).ok());
+  CHECK(counting.hold(1));
+}
+
 TEST_CASE("state that cannot be cleared is an error of the capture") {
   Counting counting;
   counting.fake.fail("memset_2d_async", 1, cudaErrorUnknown);

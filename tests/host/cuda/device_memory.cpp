@@ -151,24 +151,33 @@ TEST_CASE("memory freed behind a stream's work goes in that order, and nothing i
   check_clean();
 }
 
-TEST_CASE("a pool stays until what was freed behind work is free, and serves again meanwhile") {
+TEST_CASE("a pool stays until what was freed behind work is free") {
   static const Api api = test::recording_api();  // of what a pool may outlive
   const auto stream = reinterpret_cast<cudaStream_t>(0x50);
   test::recording().fail["event_query"] = cudaErrorNotReady;
   DeviceMemory::allocate(api, 1, 8).value().free_behind(stream);
   CHECK(test::recording().count("mem_pool_destroy") == 0);
-  DeviceMemory again = DeviceMemory::allocate(api, 1, 8).value();
-  CHECK(test::recording().count("mem_pool_create") == 1);
-  again = {};
-  CHECK(test::recording().count("mem_pool_destroy") == 0);
   { CHECK(DeviceMemory::allocate(api, 0, 8).ok()); }
   CHECK(test::recording().count("mem_pool_destroy") == 1);  // of device 0
   test::recording().fail.clear();
-  { CHECK(DeviceMemory::allocate(api, 0, 8).ok()); }
+  { CHECK(DeviceMemory::allocate(api, 1, 8).ok()); }
   CHECK(test::recording().count("mem_pool_create") == 3);
   CHECK(test::recording().count("mem_pool_destroy") == 3);
-  test::recording().last_error = cudaSuccess;  // the recording's, of "not ready"
   check_clean();
+}
+
+TEST_CASE("a pool whose device was reset under it is forgotten, not used again") {
+  static const Api api = test::recording_api();
+  test::recording().fail["event_query"] = cudaErrorNotReady;
+  DeviceMemory::allocate(api, 1, 8).value().free_behind(reinterpret_cast<cudaStream_t>(0x50));
+  test::recording().fail["event_query"] = cudaErrorInvalidResourceHandle;
+  { CHECK(DeviceMemory::allocate(api, 1, 8).ok()); }
+  CHECK(test::recording().count("mem_pool_create") == 2);
+  CHECK(test::recording().count("mem_pool_destroy") == 1);
+  CHECK(test::recording().last_error == cudaSuccess);
+  const int queries = test::recording().count("event_query");
+  { CHECK(DeviceMemory::allocate(api, 1, 8).ok()); }
+  CHECK(test::recording().count("event_query") == queries);
 }
 
 TEST_CASE("a pool stays for ever where nobody can tell when its memory is free") {

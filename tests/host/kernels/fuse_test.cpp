@@ -120,6 +120,36 @@ TEST_CASE("a run that is none, and a plan for another device, are refused") {
         ai::StatusCode::DeviceMismatch);
 }
 
+TEST_CASE("kernels that are launched cooperatively can be ruled out") {
+  const auto backend = fresh_backend();
+  const Chain wide({1024, 1024, 1024});
+  const std::vector<Candidate> all = applicable(fuse(*backend, {wide.run()})[0]);
+  REQUIRE(!all.empty());
+  for (const Candidate& candidate : all) CHECK(!candidate.steps[0]->state().empty());
+  const FuseOptions alone{.cooperative = false};
+  CHECK(only_reason(fuse(*backend, {wide.run()}, alone)[0]) ==
+        "only kernels that are launched cooperatively could serve it; these are ruled out");
+  // Nor is one recalled.
+  const ai::RecalledCandidate known{all[0].name, all[0].recipe};
+  const ai::Recall recall = [&](std::size_t) { return &known; };
+  CHECK(fuse(*backend, {wide.run()}, {}, recall)[0].recalled);
+  CHECK_FALSE(fuse(*backend, {wide.run()}, alone, recall)[0].recalled);
+  const Chain jet(kJet);
+  for (const Candidate& candidate : applicable(fuse(*backend, {jet.run()}, alone)[0])) {
+    CHECK(candidate.steps[0]->state().empty());
+  }
+}
+
+TEST_CASE("the best shape of each kernel that can serve is among the candidates") {
+  const auto backend = fresh_backend();
+  const Chain chain(kJet, 64);
+  std::set<std::string> kernels;
+  for (const Candidate& candidate : applicable(fuse(*backend, {chain.run()})[0])) {
+    kernels.insert(candidate.name.substr(0, candidate.name.find('/')));
+  }
+  CHECK(kernels == std::set<std::string>{"chain", "rows", "tiles"});
+}
+
 TEST_CASE("without the run-time compiler one candidate says so") {
   const auto backend = fresh_backend();
   compiling().missing = {ai::StatusCode::Unsupported, "libnvrtc.so.13 is nowhere"};
