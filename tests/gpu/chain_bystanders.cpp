@@ -127,16 +127,9 @@ TEST_CASE("replays end beside a kernel that does not, where it leaves room for o
   }
 }
 
-/// Whether a kernel of the executable is launched cooperatively.
-bool is_cooperative(const ai::Executable& executable) {
-  const std::string choice = gpu::run_lines(executable);
-  return choice.find("* grid/") != std::string::npos ||
-         choice.find("* tiles/") != std::string::npos;
-}
-
 TEST_CASE("a cooperative kernel waits for room beside a kernel that does not end, then is right") {
   DeviceChain chain(gpu::plain_chain({479, 1024, 1024, 256, 3}, ai::ActKind::ReLU, 1));
-  CHECK_MESSAGE(is_cooperative(chain.executable), gpu::run_lines(chain.executable));
+  CHECK_MESSAGE(gpu::chosen_kernel(chain.executable) == "grid", gpu::run_lines(chain.executable));
   chain.run();
   chain.reset();
   Mapped mapped;

@@ -137,6 +137,27 @@ class ChainBuilder {
   return std::to_string(executable.nodes().size()) + " nodes";
 }
 
+/// Of each run of layers that is one kernel, which of them that is: "chain", "rows", "grid" or
+/// "tiles".
+[[nodiscard]] inline std::vector<std::string> chosen_kernels(const ai::Executable& executable) {
+  std::vector<std::string> kernels;
+  std::istringstream lines(executable.explain());
+  for (std::string line; std::getline(lines, line);) {
+    line.erase(0, line.find_first_not_of(' '));
+    if (!line.starts_with("* ")) continue;
+    const std::string word = line.substr(2, line.find('/') - 2);
+    for (const char* kernel : {"chain", "rows", "grid", "tiles"}) {
+      if (word == kernel) kernels.push_back(word);
+    }
+  }
+  return kernels;
+}
+/// The first of them; empty where there is none.
+[[nodiscard]] inline std::string chosen_kernel(const ai::Executable& executable) {
+  const std::vector<std::string> kernels = chosen_kernels(executable);
+  return kernels.empty() ? "" : kernels.front();
+}
+
 /// What explain() says of runs of layers, in one line; all of it where it says nothing of them.
 [[nodiscard]] inline std::string run_lines(const ai::Executable& executable) {
   std::string of_runs;

@@ -73,7 +73,11 @@ class Hammer {
 
   [[nodiscard]] bool enqueue(ai::Executable& executable, const Arena& arena, const Images& images,
                              cudaStream_t stream) {
-    if (!executable.launch(stream).ok()) return false;
+    return executable.launch(stream).ok() && enqueue_compare(arena, images, stream);
+  }
+  /// The second part of that alone.
+  [[nodiscard]] bool enqueue_compare(const Arena& arena, const Images& images,
+                                     cudaStream_t stream) {
     return enqueue_compare_and_reset(arena.words(), images.after(), images.before(), images.count(),
                                      found_, stream) == cudaSuccess;
   }
@@ -109,7 +113,7 @@ class Hammer {
           hidden(plain_chain({235, 512, 256, 128, 12}, ai::ActKind::ELU, 64)),
           random_chain(77, {.layers = 6, .width = 200, .batch = 40}),
           hidden(plain_chain({479, 1024, 1024, 256, 3}, ai::ActKind::ReLU, 1)),
-          plain_chain({235, 512, 512, 64}, ai::ActKind::GELUTanh, 128),
+          plain_chain({235, 1024, 1024, 64}, ai::ActKind::GELUTanh, 128),
           plain_chain({64, 64, 64, 63}, ai::ActKind::ReLU, 4099)};
 }
 

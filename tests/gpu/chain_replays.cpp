@@ -3,6 +3,8 @@
 #include <doctest/doctest.h>
 
 #include <memory>
+#include <set>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -29,11 +31,23 @@ void check_first(DeviceChain& chain) {
   chain.reset();
 }
 
+using Kernels = std::set<std::string>;
+
+/// The chains make use of all of them.
+void check_all_in(const Kernels& seen) {
+  for (const char* kernel : {"chain", "rows", "grid", "tiles"}) {
+    CAPTURE(kernel);
+    CHECK(seen.contains(kernel));
+  }
+}
+
 TEST_CASE("10,000 replays give the same bits, each from poisoned outputs") {
+  Kernels seen;
   for (const ChainSpec& spec : gpu::hammered_chains()) {
     CAPTURE(gpu::to_string(spec));
     DeviceChain chain(spec);
     check_first(chain);
+    seen.insert(gpu::chosen_kernel(chain.executable));
     const Images images(chain.executable, chain.arena);
     const OwnStream stream;
     Hammer hammer;
@@ -44,13 +58,16 @@ TEST_CASE("10,000 replays give the same bits, each from poisoned outputs") {
     CHECK(hammer.different() == 0);
     MESSAGE(kReplays, " replays, every word compared on the device after each, ", chain.summary());
   }
+  check_all_in(seen);
 }
 
 TEST_CASE("10,000 replays of two clones, by turns on two streams, give the bits of the original") {
+  Kernels seen;
   for (const ChainSpec& spec : gpu::hammered_chains()) {
     CAPTURE(gpu::to_string(spec));
     DeviceChain chain(spec);
     check_first(chain);
+    seen.insert(gpu::chosen_kernel(chain.executable));
     const Images images(chain.executable, chain.arena);
     struct Clone {
       explicit Clone(DeviceChain& chain) : arena(chain.now) {
@@ -76,6 +93,7 @@ TEST_CASE("10,000 replays of two clones, by turns on two streams, give the bits 
     CHECK(hammer.different() == 0);
     MESSAGE(kReplays, " replays of two clones on two streams, ", chain.summary());
   }
+  check_all_in(seen);
 }
 
 TEST_CASE("weights that the device overwrites between replays are those that the next one uses") {

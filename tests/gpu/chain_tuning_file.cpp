@@ -28,7 +28,9 @@ constexpr const char* kKernelsVariable = "GE_TEST_CHAIN_KERNELS";  // "kept" or 
 std::vector<ChainSpec> chains() {
   return {gpu::plain_chain({64, 256, 256, 8}, ai::ActKind::ReLU, 1),
           gpu::hidden(gpu::plain_chain({64, 64, 64, 8}, ai::ActKind::Tanh, 64)),
-          gpu::hidden(gpu::plain_chain({235, 512, 256, 128, 12}, ai::ActKind::ELU, 1), true)};
+          gpu::hidden(gpu::plain_chain({235, 512, 256, 128, 12}, ai::ActKind::ELU, 1), true),
+          gpu::hidden(gpu::plain_chain({479, 1024, 1024, 256, 3}, ai::ActKind::ReLU, 1)),
+          gpu::plain_chain({235, 1024, 1024, 64}, ai::ActKind::GELUTanh, 128)};
 }
 
 ai::CaptureOptions options_of(const std::string& folder) {
