@@ -8,8 +8,8 @@ namespace ai::kernels::chain {
 namespace {
 
 constexpr int kThreadCounts[] = {128, 256, 512};
-constexpr int kCopies[] = {2, 4};
-constexpr int kAheads[] = {1, 2};
+constexpr int kCopies[] = {1, 2};
+constexpr int kAheads[] = {1};
 constexpr int kPauses[] = {900, 1200};
 constexpr int kMostBlocks = 1024;
 constexpr int kMostThreads = 512;
