@@ -5,6 +5,7 @@
 #include "capture/choice.hpp"
 #include "capture/cuda_executable.hpp"
 #include "capture/graph_exec.hpp"
+#include "cuda/driver_nodes.hpp"
 #include "cuda/error.hpp"
 
 namespace ai::detail {
@@ -56,7 +57,10 @@ Result<CudaParts> build(const cuda::Api& api, Blueprint& blueprint) {
   if (!recording) return recording.status();
   CudaParts parts;
   CapturedGraph& captured = parts.captured;
-  captured.has_switches = recording->has_switches;
+  captured.cooperative = std::move(recording->cooperative);
+  captured.has_switches =
+      recording->has_switches &&
+      (captured.cooperative.empty() || cuda::driver_nodes(api).exec_set_params != nullptr);
   if (captured.has_switches) {
     captured.owned = std::move(retained);
   } else {

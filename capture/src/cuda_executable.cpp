@@ -1,6 +1,8 @@
 #include "capture/cuda_executable.hpp"
 
+#include <array>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <new>
 #include <utility>
@@ -61,7 +63,28 @@ void CudaExecutable::abandon() noexcept {
 }
 
 Status CudaExecutable::fence(Stream stream) noexcept {
-  return detail::fence(api_, captured_.exec.get(), captured_.nodes, stream);
+  AI_RETURN_IF_ERROR(empty_cooperative());
+  return detail::fence(api_, captured_.exec.get(), captured_.nodes, captured_.cooperative, stream);
+}
+
+/// Cooperative kernels return at once from the next launch on.
+Status CudaExecutable::empty_cooperative() noexcept {
+  if (captured_.cooperative.empty()) return {};
+  // No kernel has larger parameters.
+  alignas(16) static constexpr std::array<std::byte, 32768> kZeros = {};
+  void* parameters[] = {const_cast<std::byte*>(kZeros.data())};
+  const cuda::DriverNodes driver = cuda::driver_nodes(api_);
+  for (const cudaGraphNode_t node : captured_.cooperative) {
+    CUDA_KERNEL_NODE_PARAMS params = {};
+    CUresult code = driver.get_params(node, &params);
+    params.kernelParams = parameters;
+    params.extra = nullptr;
+    if (code == CUDA_SUCCESS) code = driver.exec_set_params(captured_.exec.get(), node, &params);
+    if (code != CUDA_SUCCESS) {
+      return cuda::describe(api_, static_cast<cudaError_t>(code), "cuGraphExecKernelNodeSetParams");
+    }
+  }
+  return {};
 }
 
 Status CudaExecutable::leave_to_last_launch() noexcept {

@@ -116,7 +116,7 @@ Status CudaExecutable::finish() {
     enqueued_.reset();
   }
   if (!running_) return {};
-  if (!captured_.has_switches) {
+  if (!captured_.has_switches || !captured_.cooperative.empty()) {
     return {
         StatusCode::Invalid,
         "the graph has to be instantiated anew, a launch of it may still be running, and with "

@@ -86,7 +86,7 @@ Status DirectReplay::leave_scratch_to_last_launch() noexcept {
   AI_RETURN_IF_ERROR(guard.status());
   const Result<cuda::OwnedStream> stream = cuda::make_stream(api_);
   AI_RETURN_IF_ERROR(stream.status());
-  AI_RETURN_IF_ERROR(fence(api_, exec_.get(), nodes_, stream->get()));
+  AI_RETURN_IF_ERROR(fence(api_, exec_.get(), nodes_, {}, stream->get()));
   scratch_.free_behind(stream->get());
   return {};
 }

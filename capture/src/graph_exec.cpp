@@ -1,5 +1,7 @@
 #include "capture/graph_exec.hpp"
 
+#include <algorithm>
+
 #include "cuda/error.hpp"
 
 namespace ai::detail {
@@ -15,8 +17,9 @@ Result<cuda::OwnedGraphExec> instantiate(const cuda::Api& api, cudaGraph_t graph
 }
 
 Status fence(const cuda::Api& api, cudaGraphExec_t exec, std::span<const cudaGraphNode_t> nodes,
-             cudaStream_t stream) noexcept {
+             std::span<const cudaGraphNode_t> but, cudaStream_t stream) noexcept {
   for (cudaGraphNode_t node : nodes) {
+    if (std::find(but.begin(), but.end(), node) != but.end()) continue;
     AI_CUDA_RETURN_IF_ERROR(api, graph_node_set_enabled, exec, node, 0);
   }
   AI_CUDA_RETURN_IF_ERROR(api, graph_launch, exec, stream);

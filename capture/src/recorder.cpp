@@ -38,16 +38,19 @@ const char* kind_of(cudaGraphNodeType type) noexcept {
   }
 }
 
-/// Whether a node of that type can be switched off in an executable (cudaGraphNodeSetEnabled). A
-/// cooperative kernel cannot: with one of them off, driver 580.159 fails the launch.
-Result<bool> has_switch(const cuda::Api& api, cudaGraphNode_t node,
-                        cudaGraphNodeType type) noexcept {
-  if (type == cudaGraphNodeTypeMemcpy || type == cudaGraphNodeTypeMemset) return true;
+/// Whether a node of that type can be switched off in an executable (cudaGraphNodeSetEnabled).
+bool has_switch(cudaGraphNodeType type) noexcept {
+  return type == cudaGraphNodeTypeKernel || type == cudaGraphNodeTypeMemcpy ||
+         type == cudaGraphNodeTypeMemset;
+}
+
+Result<bool> is_cooperative(const cuda::Api& api, cudaGraphNode_t node,
+                            cudaGraphNodeType type) noexcept {
   if (type != cudaGraphNodeTypeKernel) return false;
   cudaLaunchAttributeValue value = {};
   AI_CUDA_RETURN_IF_ERROR(api, graph_kernel_node_get_attribute, node,
                           cudaLaunchAttributeCooperative, &value);
-  return value.cooperative == 0;
+  return value.cooperative != 0;
 }
 
 /// One attempt at the whole graph.
@@ -180,10 +183,14 @@ class Recorder {
       if (!index_.emplace(all[i], static_cast<int>(index_.size())).second) continue;
       cudaGraphNodeType type = cudaGraphNodeTypeKernel;
       AI_CUDA_RETURN_IF_ERROR(api_, graph_node_get_type, all[i], &type);
-      if (recording.has_switches) {
-        const Result<bool> is_switch = has_switch(api_, all[i], type);
-        AI_RETURN_IF_ERROR(is_switch.status());
-        recording.has_switches = *is_switch;
+      const Result<bool> cooperative = is_cooperative(api_, all[i], type);
+      AI_RETURN_IF_ERROR(cooperative.status());
+      if (!*cooperative) {
+        recording.has_switches = recording.has_switches && has_switch(type);
+      } else if (kernel.alone) {
+        recording.cooperative.push_back(all[i]);
+      } else {
+        recording.has_switches = false;
       }
       recording.handles.push_back(all[i]);
       if (made == 1) kernel.node = all[i];

@@ -125,6 +125,7 @@ __device__ __forceinline__ void finish(const Arguments& args, const Where& at, G
 extern "C" __global__ void __launch_bounds__(kEverybody, 1)
     chain_kernel(const __grid_constant__ Arguments args) {
   extern __shared__ __align__(16) float shared[];
+  if (args.x == nullptr) return;  // Step::enqueue
   Where at{static_cast<int>(blockIdx.x), static_cast<int>(threadIdx.x),
            static_cast<unsigned>(hidden(static_cast<int>(shared_address(shared)))), 0};
   GridStage* const table = reinterpret_cast<GridStage*>(shared + kLayout.table_at);

@@ -138,7 +138,8 @@ TEST_CASE("operands of a cooperative kernel move while a launch is in flight") {
     ChainNetwork in_flight = written;
     ChainNetwork poisoned(kind.spec);
     chain.reset();
-    arena.upload(other);
+    written.restore(other);
+    arena.upload(written);
     gpu::replay(chain.executable, stream.get());
     chain.arena.download(chain.now);
     arena.download(written);

@@ -252,6 +252,23 @@ struct FakeGraphs {
     *handle = *from;
     return CUDA_SUCCESS;
   }
+  static CUresult driver_exec_set_params(CUgraphExec exec, CUgraphNode node,
+                                         const CUDA_KERNEL_NODE_PARAMS* params) {
+    if (const cudaError_t e = fake().enter("cuGraphExecKernelNodeSetParams", false)) {
+      return static_cast<CUresult>(e);
+    }
+    auto* const executable = reinterpret_cast<FakeCuda::Exec*>(exec);
+    const auto found = std::find_if(
+        executable->nodes.begin(), executable->nodes.end(),
+        [&](const auto& mine) { return mine.get() == reinterpret_cast<FakeCuda::Node*>(node); });
+    if (found == executable->nodes.end()) return CUDA_ERROR_INVALID_VALUE;
+    const auto* const bytes = static_cast<const unsigned char*>(params->kernelParams[0]);
+    if (std::any_of(bytes, bytes + 64, [](unsigned char byte) { return byte != 0; })) {
+      fake().broken_rules_.emplace_back("a kernel got parameters that it cannot know");
+    }
+    executable->bodies[static_cast<std::size_t>(found - executable->nodes.begin())]->what = {};
+    return CUDA_SUCCESS;
+  }
   static cudaError_t get_driver_entry_point(const char* symbol, void** out, unsigned,
                                             unsigned long long,
                                             cudaDriverEntryPointQueryResult* found) {
@@ -263,6 +280,9 @@ struct FakeGraphs {
     if (name == "cuGraphLaunch") *out = reinterpret_cast<void*>(&driver_graph_launch);
     if (name == "cuGraphKernelNodeGetParams") *out = reinterpret_cast<void*>(&driver_get_params);
     if (name == "cuGraphKernelNodeSetParams") *out = reinterpret_cast<void*>(&driver_set_params);
+    if (name == "cuGraphExecKernelNodeSetParams") {
+      *out = reinterpret_cast<void*>(&driver_exec_set_params);
+    }
     *found = cudaDriverEntryPointSuccess;
     return cudaSuccess;
   }

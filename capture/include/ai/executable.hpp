@@ -62,7 +62,8 @@ class Executable {
   /// saves, and a way to look at single kernels. Costs host time for each step; runs the user
   /// steps' functions again. The caller orders it against launches and other calls of enqueue on
   /// other streams: all use one workspace, and in it kernels whose blocks wait for one another keep
-  /// count, so that what runs at once may never end. Destroying the executable then waits for it. Errors as for launch.
+  /// count, so that what runs at once may never end. Destroying the executable then waits for it.
+  /// Errors as for launch.
   [[nodiscard]] Status enqueue(Stream stream = nullptr) noexcept;
 
   /// Blocks until the last launch (or enqueue) has finished; reports what went wrong on the device.

@@ -22,7 +22,8 @@ struct CapturedGraph {
   cuda::OwnedGraph updated;  ///< what it was last updated from, if it was
   cuda::OwnedGraphExec exec;
   std::vector<cudaGraphNode_t> nodes;
-  bool has_switches = true;                    ///< each node can be switched off
+  std::vector<cudaGraphNode_t> cooperative;    ///< as in Recording
+  bool has_switches = true;                    ///< each other node can be switched off
   std::vector<std::size_t> user_nodes;         ///< as in Recording
   std::vector<std::vector<int>> dependencies;  ///< of the steps
   std::vector<StepKernel> kernels;             ///< in `graph`; none once there is an `updated`
@@ -59,6 +60,7 @@ class CudaExecutable final : public Executable::Impl {
   [[nodiscard]] Status wait_for_all() noexcept;
   [[nodiscard]] Status wait_here() noexcept;
   [[nodiscard]] Status fence(Stream stream) noexcept;
+  [[nodiscard]] Status empty_cooperative() noexcept;
   [[nodiscard]] Status leave_to_last_launch() noexcept;
   void abandon() noexcept;
   [[nodiscard]] Status enqueue_steps(Stream stream);

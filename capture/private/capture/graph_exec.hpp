@@ -15,10 +15,12 @@ namespace ai::detail {
 
 /// Makes what is put on `stream` from now on wait for the last launch of `exec`, and switches off
 /// its nodes. `nodes` are all of the graph it was instantiated from, each of a kind that has a
-/// switch. Launches of one executable run one after the other, whatever their streams, so one with
-/// all nodes switched off begins when the last real one is over: a fence without an event for each
-/// launch, without waiting, and without touching the last stream, which may be gone by now.
+/// switch, save `but` those, which do nothing already. Launches of one executable run one after the
+/// other, whatever their streams, so one with all nodes switched off begins when the last real one
+/// is over: a fence without an event for each launch, without waiting, and without touching the
+/// last stream, which may be gone by now.
 [[nodiscard]] Status fence(const cuda::Api& api, cudaGraphExec_t exec,
-                           std::span<const cudaGraphNode_t> nodes, cudaStream_t stream) noexcept;
+                           std::span<const cudaGraphNode_t> nodes,
+                           std::span<const cudaGraphNode_t> but, cudaStream_t stream) noexcept;
 
 }  // namespace ai::detail

@@ -35,7 +35,10 @@ struct Recording {
   // Only where they are asked for:
   std::vector<Node> nodes;
   std::vector<cudaGraphNode_t> handles;  ///< of `nodes`
-  bool has_switches = true;              ///< each node can be switched off in an executable
+  /// Those that cannot be switched off, but made to return at once: cooperative kernels of the
+  /// library's own steps (Step::enqueue). With one switched off driver 580.159 fails the launch.
+  std::vector<cudaGraphNode_t> cooperative = {};
+  bool has_switches = true;  ///< each other node can be switched off in an executable
 };
 
 /// Whether a recording is to say what is in it. What only updates a graph that was recorded before

@@ -11,6 +11,7 @@ namespace ai::cuda {
 struct DriverNodes {
   CUresult (*get_params)(CUgraphNode, CUDA_KERNEL_NODE_PARAMS*) = nullptr;
   CUresult (*set_params)(CUgraphNode, const CUDA_KERNEL_NODE_PARAMS*) = nullptr;
+  CUresult (*exec_set_params)(CUgraphExec, CUgraphNode, const CUDA_KERNEL_NODE_PARAMS*) = nullptr;
 
   [[nodiscard]] explicit operator bool() const noexcept { return set_params != nullptr; }
 };
