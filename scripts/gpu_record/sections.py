@@ -6,7 +6,7 @@ import re
 import shlex
 
 from .runner import SKIPPED
-from .sets import LARGE, SANITIZERS, TESTS
+from .sets import CHAIN_TESTS, LARGE, SANITIZERS, TESTS
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 ERROR_EXIT_CODE = 9
@@ -78,6 +78,11 @@ def tests(runner):
     if "test_gpu_gradients" in outcomes:
         lines += bandwidth(runner, outcomes["test_gpu_gradients"])
     return lines
+
+
+def chains(runner):
+    lines, outcomes = table_of_tests(runner, programs_of(CHAIN_TESTS, runner))
+    return ["## Networks in one kernel", "", *lines, *measured(outcomes)]
 
 
 def large(runner):
@@ -237,6 +242,7 @@ def sanitizer(runner, tool):
 
 SECTIONS = {
     "tests": tests,
+    "chains": chains,
     "large": large,
     "bench": bench,
     "digits": digits,

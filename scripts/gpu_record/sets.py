@@ -50,8 +50,6 @@ TESTS = [
             quick=["-tc=*at every edge*,*C12*,*C17*"], limit=300),
     Program("cases of shapes, layouts, values and reductions", CASES),
     Program("whole networks, forward and backward", NETWORK, quick=["-tc=*temporaries*"]),
-    Program("networks forward in one kernel", CHAINS,
-            quick=["-tc=*where all Ys are kept,small random*,*NaN and Inf*,*second start*"], limit=590),
     Program("captures of others, failures, threads, lifetime", LIFECYCLE, limit=180),
     Program("the same of the direct path", DIRECT, limit=180),
     Program("first use in a process", "tests/gpu/test_gpu_first_use", limit=180),
@@ -62,6 +60,12 @@ TESTS = [
     Program("host cost of a launch", "tests/gpu/test_gpu_launch_cost"),
     Program("host cost of a direct call", "tests/gpu/test_gpu_direct_cost"),
     Program("gradient steps over odd shapes, bandwidth", GRADIENT_STEPS, quick=["--quick"]),
+]
+
+# Minutes, most of them of compiling and measuring for hundreds of networks.
+CHAIN_TESTS = [
+    Program("networks forward in one kernel", CHAINS,
+            quick=["-tc=*where all Ys are kept,small*,*NaN and Inf*,*second start*"], limit=590),
 ]
 
 # Gigabytes and many seconds: run by its label for a record, never by ./check.
@@ -77,7 +81,7 @@ OWN_REMARK = ("Looks into the library's own kernels and the CUB kernels instanti
               "(`--kernel-name kns=2ai7kernels`), and not into cuBLASLt's.")
 
 # Every kernel made for a network has this name, and no namespace.
-SMALL_CHAINS = ["-tc=small random networks*"]
+SMALL_CHAINS = ["-tc=small*"]
 CHAIN_KERNELS = ["--kernel-name", "kns=chain_kernel"]
 
 SMALL = [

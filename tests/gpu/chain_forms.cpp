@@ -120,16 +120,16 @@ TEST_CASE("every form of every chain kernel gives the oracle's values") {
   using ai::ActKind;
   std::map<std::string, int> seen;
   for (const std::int64_t batch : {1, 2, 4}) {
-    check_forms(gpu::plain_chain({479, 1024, 512, 256, 1}, ActKind::ReLU, batch), 24, seen);
-    check_forms(odd({235, 700, 130, 333, 5}, ActKind::GELUTanh, batch), 24, seen);
+    check_forms(gpu::plain_chain({479, 1024, 512, 256, 1}, ActKind::ReLU, batch), 12, seen);
+    check_forms(odd({235, 700, 130, 333, 5}, ActKind::GELUTanh, batch), 12, seen);
   }
   for (const std::int64_t batch : {16, 77, 128}) {
-    check_forms(gpu::plain_chain({479, 512, 256, 1}, ActKind::ReLU, batch), 24, seen);
-    check_forms(odd({235, 300, 61, 333, 7}, ActKind::ELU, batch), 24, seen);
+    check_forms(gpu::plain_chain({479, 512, 256, 1}, ActKind::ReLU, batch), 12, seen);
+    check_forms(odd({235, 300, 61, 333, 7}, ActKind::ELU, batch), 12, seen);
   }
   for (const std::int64_t batch : {256, 1031, 4099}) {
-    check_forms(gpu::plain_chain({64, 64, 64, 32}, ActKind::Tanh, batch), 24, seen);
-    check_forms(odd({3, 20, 63, 20, 5}, ActKind::SiLU, batch), 24, seen);
+    check_forms(gpu::plain_chain({64, 64, 64, 32}, ActKind::Tanh, batch), 12, seen);
+    check_forms(odd({3, 20, 63, 20, 5}, ActKind::SiLU, batch), 12, seen);
   }
   std::string counts;
   for (const auto& [kernel, count] : seen) counts += " " + kernel + " " + std::to_string(count);

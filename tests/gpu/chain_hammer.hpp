@@ -111,7 +111,7 @@ class Hammer {
   return {hidden(plain_chain({64, 256, 256, 8}, ai::ActKind::ReLU, 1)),
           plain_chain({64, 64, 64, 8}, ai::ActKind::Tanh, 64),
           hidden(plain_chain({235, 512, 256, 128, 12}, ai::ActKind::ELU, 64)),
-          random_chain(77, {.layers = 6, .width = 200, .batch = 40}),
+          random_chain(77, {.layers = 6, .width = 200, .batch = 40, .has_octaves = true}),
           hidden(plain_chain({479, 1024, 1024, 256, 3}, ai::ActKind::ReLU, 1)),
           plain_chain({235, 1024, 1024, 64}, ai::ActKind::GELUTanh, 128),
           plain_chain({64, 64, 64, 63}, ai::ActKind::ReLU, 4099)};

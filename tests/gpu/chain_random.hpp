@@ -14,9 +14,9 @@ struct ChainExtent {
   std::int64_t layers = 10;
   std::int64_t width = 600;
   std::int64_t batch = 80;
-  /// Every width as likely as any other, so that most are large. Else every octave (1, 2 to 3, 4 to
-  /// 7, ...) is as likely as any other that lies below `width` as a whole.
-  bool has_even_widths = false;
+  /// Every octave of widths (1, 2 to 3, 4 to 7, ...) is as likely as any other that lies below
+  /// `width` as a whole. Else every width is, so that most are large.
+  bool has_octaves = false;
 };
 
 /// The network of a seed, the same on every platform: evenly drawn depth and batch; any activation
@@ -28,7 +28,7 @@ struct ChainExtent {
     return 1 + static_cast<std::int64_t>(engine() % static_cast<std::uint32_t>(limit));
   };
   const auto width = [&] {
-    if (most.has_even_widths) return up_to(most.width);
+    if (!most.has_octaves) return up_to(most.width);
     std::int64_t octaves = 0;
     while ((most.width >> octaves) != 0) ++octaves;
     for (;;) {
