@@ -187,7 +187,7 @@ class Recorder {
       AI_RETURN_IF_ERROR(cooperative.status());
       if (!*cooperative) {
         recording.has_switches = recording.has_switches && has_switch(type);
-      } else if (kernel.alone) {
+      } else if (kernel.alone && !recorded.step->state().empty()) {
         recording.cooperative.push_back(all[i]);
       } else {
         recording.has_switches = false;

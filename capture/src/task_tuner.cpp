@@ -70,13 +70,12 @@ void TaskTuner::look_at_fallback(double end, const Progress& progress) {
   const std::size_t last = task_.candidates.size() - 1;
   const Status filled = out_of(end) ? Status() : trial_->fill(TrialData::Plain);
   if (filled.ok()) return try_one(last, end, progress);
-  is_filled_ = false;
   examiner_.drop(last, filled);
 }
 
 /// Not where scratch holds anything: a step may wait for ever where its state is not what it left.
 void TaskTuner::look_at_others(double end, const Progress& progress) {
-  if (!is_filled_) return;
+  if (trial_->fill_failed()) return;
   for (std::size_t i = 0; i + 1 < task_.candidates.size(); ++i) {
     if (task_.candidates[i].applicable()) try_one(i, end, progress);
   }

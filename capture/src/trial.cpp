@@ -93,6 +93,7 @@ Trial::Trial(const cuda::Api& api, cudaStream_t stream, const ScratchLayout& lay
 Status Trial::fill(TrialData data) {
   const std::size_t once = std::min(bytes_, kPatternLength * sizeof(float));
   if (bytes_ == 0) return {};
+  fill_failed_ = true;
   AI_CUDA_RETURN_IF_ERROR(api_, memcpy_async, scratch_, pattern_.data(), once,
                           cudaMemcpyHostToDevice, stream_);
   for (std::size_t filled = once; filled < bytes_;) {
@@ -102,7 +103,9 @@ Status Trial::fill(TrialData data) {
     filled += next;
   }
   AI_RETURN_IF_ERROR(plant(data));
-  return poison();
+  AI_RETURN_IF_ERROR(poison());
+  fill_failed_ = false;
+  return {};
 }
 
 Status Trial::plant(TrialData data) {

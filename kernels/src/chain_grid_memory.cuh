@@ -65,9 +65,10 @@ constexpr int kReady = 14;     // weights of the first layer are requested
 constexpr int kPrepared = 15;  // there are barriers and a table
 constexpr int kEverybody = grid_threads(kShape);
 
-/// Nobody is two layers ahead of another thread: a few barriers are enough.
+/// From the block's first layer on nobody is two layers ahead of another thread: a few barriers are
+/// enough. The run before it, whose input comes from nobody, has one of its own.
 __device__ __forceinline__ int parts_barrier(int l) {
-  return 1 + (l + 1) % 8;
+  return l < 0 ? 9 : 1 + l % 8;
 }
 
 /// A bit for each layer that the block has, and for the run before the first one, which is bit 0.
@@ -199,8 +200,9 @@ __device__ __forceinline__ unsigned cycles() {
   return v;
 }
 
-__device__ __forceinline__ void wait_until(unsigned end) {
-  while (static_cast<int>(cycles() - end) < 0) continue;
+/// No longer than that, whatever becomes of the clock meanwhile.
+__device__ __forceinline__ void wait_since(unsigned begin, unsigned wait) {
+  while (cycles() - begin < wait) continue;
 }
 
 /// A number that the compiler knows nothing about.

@@ -16,7 +16,8 @@ constexpr int kMostThreads = 512;
 constexpr int kMostCopies = 8;
 constexpr int kMostAhead = 16;
 constexpr int kMostPause = 100'000;  // cycles
-constexpr int kMostLayers = 31;      // they are told apart by the bits of a word
+constexpr int kMostGridLayers = 31;  // they are told apart by the bits of a word
+constexpr int kMostTerms = 1 << 20;  // beyond which shared memory ends anyway
 constexpr int kRegisters = 16384;  // of a quarter of a multiprocessor, which has every fourth warp
 constexpr int kOtherRegisters = 16;  // of a thread, beside weights, inputs and sums
 
@@ -104,13 +105,14 @@ std::string reason_against(const Network& network, const GridShape& shape, const
   if (network.input.rows > kGridRows) {
     return text("takes ", kGridRows, " rows, not ", network.input.rows);
   }
-  if (depth_of(network) > kMostLayers) {
-    return text("takes ", kMostLayers, " layers, not ", depth_of(network));
+  if (depth_of(network) > kMostGridLayers) {
+    return text("takes ", kMostGridLayers, " layers, not ", depth_of(network));
   }
   if (shape.blocks > machine.multiprocessors) {
     return text("needs ", shape.blocks, " multiprocessors of ", machine.multiprocessors);
   }
   for (const Layer& layer : network.layers) {
+    if (layer.k > kMostTerms) return text("takes ", kMostTerms, " terms, not ", layer.k);
     if (grid_blocks(layer) > shape.blocks) {
       return text("needs ", grid_blocks(layer), " blocks of ", shape.blocks, " for ", layer.n,
                   " columns");

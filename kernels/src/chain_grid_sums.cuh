@@ -260,7 +260,7 @@ __device__ __forceinline__ void multiply(const Arguments& args, const Where& at,
         }
       }
       if (kDirect || l != 0) {
-        if (l > 0) wait_until(since + kShape.pause + (l - last - 1) * kGridPass);
+        if (l > 0) wait_since(since, kShape.pause + (l - last - 1) * kGridPass);
         unsigned bits[kWords];
         do {
           look(from, at, chunks, bits);

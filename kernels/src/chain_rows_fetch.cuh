@@ -139,10 +139,10 @@ __device__ __forceinline__ void fetch_weights(const Where& at, const float* w, f
     const int term = by_column ? i / (4 * kPieces) * 4 + i % 4 : i / kPieces;
     const int column = by_column ? i / 4 % kPieces : i % kPieces * kWide;
     if (kCount % kThreads == 0 || i < kCount) {
-      fetch<kWide>(to + term * tiling.columns + column, w + term * layer.w_k + column * layer.w_n,
-                   whole            ? kWide
-                   : term < layer.k ? layer.n - column
-                                    : 0);
+      // Where nothing is left to read the address is one that may be read all the same.
+      const int left = whole || term < layer.k ? layer.n - column : 0;
+      const float* const from = w + (left > 0 ? term * layer.w_k + column * layer.w_n : 0);
+      fetch<kWide>(to + term * tiling.columns + column, from, whole ? kWide : left);
     }
   }
 }
@@ -181,11 +181,9 @@ __device__ __forceinline__ void fetch_input(const Arguments& args, const Where& 
     const int row = by_column ? i % kRows : i / kPieces;
     const int term = by_column ? i / kRows : i % kPieces * kWide;
     if (kCount % kWarp == 0 || i < kCount) {
-      fetch<kWide>(at.values + row * kStride + term,
-                   args.x + (at.row + row) * kInput.x_m + term * kInput.x_k,
-                   whole               ? kWide
-                   : row < rows_of(at) ? kLayers[0].k - term
-                                       : 0);
+      const int left = whole || row < rows_of(at) ? kLayers[0].k - term : 0;
+      const int element = left > 0 ? (at.row + row) * kInput.x_m + term * kInput.x_k : 0;
+      fetch<kWide>(at.values + row * kStride + term, args.x + element, whole ? kWide : left);
     }
   }
 }

@@ -138,8 +138,10 @@ template <int l, int round>
 struct Inputs {
   static constexpr Tile tile = kTile<l>;
   static constexpr int kTerms = kLayers[l].k;
+  // Offsets in bytes are constants of 32 bits then.
+  static constexpr bool kNear = 4LL * tile.rows * kReads<l> <= 0x7FFFFFFF;
   static constexpr bool kWhole =
-      kReadsFours<l> && kWholeGroups && tile.terms * kTilesWarps == kTerms;
+      kReadsFours<l> && kWholeGroups && tile.terms * kTilesWarps == kTerms && kNear;
   static constexpr int kQuads = tile.chunk / 4;
   static constexpr int kRows = kWarp / kQuads;
   static_assert(tile.rows % kRows == 0);

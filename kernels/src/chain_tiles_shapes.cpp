@@ -151,6 +151,14 @@ std::string reason_against(const Network& network, const TilesShape& shape,
   if (const std::int64_t stages = stages_of(network, shape); stages > kMostStages) {
     return text("takes ", kMostStages, " tiles a block, not ", stages);
   }
+  int busy = 1;
+  for (int l = 0; l < tiled_of(network); ++l) {
+    const Tile tile = tile_of(network.layers[static_cast<std::size_t>(l)], shape);
+    busy = std::max(busy, tile.across * tile.down);
+  }
+  if (shape.members > busy) {
+    return text("has ", shape.members, " blocks for ", busy, " tiles of a group");
+  }
   const std::int64_t shared = 4 * std::int64_t{layout_of(network, shape).shared};
   if (shared > machine.limits.shared_bytes) {
     return text("needs ", shared, " bytes of shared memory of ", machine.limits.shared_bytes);

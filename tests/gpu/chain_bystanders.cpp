@@ -35,6 +35,7 @@ TEST_CASE("10,000 replays give the same bits beside kernels that fill the GPU") 
   for (const ChainSpec& spec : gpu::hammered_chains()) {
     CAPTURE(gpu::to_string(spec));
     DeviceChain chain(spec);
+    CHECK(chain.is_one());
     chain.run();
     CHECK(chain.verdict().faults == "");
     chain.reset();

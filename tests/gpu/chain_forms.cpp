@@ -131,6 +131,18 @@ TEST_CASE("every form of every chain kernel gives the oracle's values") {
     check_forms(gpu::plain_chain({64, 64, 64, 32}, ActKind::Tanh, batch), 12, seen);
     check_forms(odd({3, 20, 63, 20, 5}, ActKind::SiLU, batch), 12, seen);
   }
+  // Many rows of layers that take turns in shared memory, that take more than one turn of a warp,
+  // of one term, and transposed.
+  check_forms(gpu::plain_chain({128, 128, 128, 100, 5}, ActKind::ReLU, 2048), 12, seen);
+  check_forms(odd({101, 96, 96, 96}, ActKind::ELU, 1025), 12, seen);
+  check_forms(gpu::plain_chain({1, 5, 33, 2}, ActKind::ReLU, 2048), 12, seen);
+  ChainSpec transposed = odd({40, 70, 70, 9}, ActKind::Tanh, 1500);
+  transposed.trans_a = true;
+  for (gpu::ChainLayer& layer : transposed.layers) layer.trans_b = true;
+  check_forms(transposed, 12, seen);
+  // Eight layers of a few blocks, and then one of all.
+  check_forms(gpu::plain_chain({64, 64, 64, 64, 64, 64, 64, 64, 64, 512}, ActKind::ReLU, 1), 24,
+              seen);
   std::string counts;
   for (const auto& [kernel, count] : seen) counts += " " + kernel + " " + std::to_string(count);
   MESSAGE("forms that gave the oracle's values three times:", counts);

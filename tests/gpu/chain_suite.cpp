@@ -45,6 +45,7 @@ void check_suite(const std::string& what, double budget_s, Layout&& layout) {
       chain.run();
       const ChainVerdict verdict = chain.verdict();
       CHECK(verdict.faults == "");
+      CHECK_MESSAGE(chain.is_one(), gpu::run_lines(chain.executable));
       MESSAGE(row, ", ", what, ": ", gpu::nodes_of(chain.executable), ", worst error ",
               verdict.worst, " of the bound in ", verdict.elements, " results; ",
               gpu::run_lines(chain.executable));

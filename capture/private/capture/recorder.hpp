@@ -35,8 +35,8 @@ struct Recording {
   // Only where they are asked for:
   std::vector<Node> nodes;
   std::vector<cudaGraphNode_t> handles;  ///< of `nodes`
-  /// Those that cannot be switched off, but made to return at once: cooperative kernels of the
-  /// library's own steps (Step::enqueue). With one switched off driver 580.159 fails the launch.
+  /// Those that cannot be switched off, but made to return at once: cooperative kernels of steps
+  /// with state (Step::enqueue). With one switched off driver 580.159 fails the launch.
   std::vector<cudaGraphNode_t> cooperative = {};
   bool has_switches = true;  ///< each other node can be switched off in an executable
 };

@@ -79,8 +79,7 @@ class TaskTuner {
   Choice choice_;
   Examiner examiner_;
   std::size_t tried_ = 0;
-  bool is_filled_ = true;  // unless filling the trial's scratch has failed
-  double run_s_ = 0;       // what one run takes of those that a check is made of
+  double run_s_ = 0;  // what one run takes of those that a check is made of
   double late_s_ = 0;
   bool had_last_check_ = false;
   std::vector<Timed> promising_;        // by time, while measuring

@@ -34,6 +34,8 @@ class Trial {
   /// Fills all scratch anew: inputs with `data`, outputs that nobody reads with NaN, the state of
   /// steps with zeros.
   [[nodiscard]] Status fill(TrialData data);
+  /// Whether scratch, the state of steps included, may hold anything since the last fill.
+  [[nodiscard]] bool fill_failed() const noexcept { return fill_failed_; }
   /// Fills, runs `candidate` to its end and reads the outputs.
   [[nodiscard]] Result<TrialOutputs> run(const Candidate& candidate, TrialData data);
 
@@ -56,6 +58,7 @@ class Trial {
   std::size_t bytes_;
   AddressMap addresses_;
   std::vector<float> pattern_;
+  bool fill_failed_ = false;
 };
 
 /// Why `got` is not `expected` up to f32 rounding: an element further away than 1e-4 of its own

@@ -60,28 +60,6 @@ TEST_CASE("B9: with a node that cannot be switched off memory is freed by the ne
   }
 }
 
-TEST_CASE("B9: cooperative kernels in flight are left to a launch in which they do nothing") {
-  for (const char* failing : {"", "cuGraphKernelNodeGetParams", "cuGraphExecKernelNodeSetParams"}) {
-    CAPTURE(failing);
-    const support::IntendedLeak leak;
-    FakeCuda fake;
-    fake.driver_symbols = {"cuGraphKernelNodeGetParams", "cuGraphExecKernelNodeSetParams"};
-    fake.cooperative_kernels = true;
-    OneLayer one(fake);
-    const bool works = std::string(failing).empty();
-    {
-      Executable executable = one.capture();
-      REQUIRE(executable.launch(fake.make_stream()).ok());
-      CHECK(one.layer.y() == 6.0F);
-      Layer::fill(one.layer.call.Y, -1.0F);
-      if (!works) fake.fail(failing, 1, cudaErrorUnknown);
-    }
-    CHECK(one.layer.y() == -1.0F);
-    CHECK(fake.count("graph_node_set_enabled") == 0);
-    CHECK(settled(fake) == (works ? "" : kAbandoned));
-  }
-}
-
 TEST_CASE("B9: destruction in flight runs none of the program's work again") {
   FakeCuda fake;
   OneLayer one(fake);

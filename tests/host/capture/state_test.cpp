@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "support/intended_leak.hpp"
 #include "tuned_program.hpp"
 
 namespace ai::test {
@@ -107,6 +108,63 @@ TEST_CASE("state that cannot be cleared is an error of the capture") {
                            settings(counting.fake, false, 10.0));
   REQUIRE_FALSE(made.ok());
   CHECK(made.status().code() == StatusCode::CudaError);
+}
+
+/// What is left after an executable with cooperative kernels was destroyed in flight. `failing`:
+/// the call of the driver that fails then.
+std::string left_after_destruction(const std::string& failing) {
+  Counting counting;
+  counting.fake.driver_symbols = {"cuGraphKernelNodeGetParams", "cuGraphExecKernelNodeSetParams"};
+  counting.fake.cooperative_kernels = true;
+  {
+    Executable executable = counting.capture(false);
+    REQUIRE(executable.launch(counting.fake.make_stream()).ok());
+    CHECK(counting.hold(1));
+    for (Layer& layer : counting.layers) Layer::fill(layer.call.Y, -1.0F);
+    if (!failing.empty()) counting.fake.fail(failing, 1, cudaErrorUnknown);
+  }
+  CHECK(counting.hold(-1));
+  CHECK(counting.fake.count("graph_node_set_enabled") == 0);
+  CHECK(counting.fake.count("graph_retain_user_object") == 0);
+  return settled(counting.fake);
+}
+
+TEST_CASE("B9: cooperative kernels in flight are left to a launch in which they do nothing") {
+  CHECK(left_after_destruction("") == "");
+}
+
+TEST_CASE("B9: where cooperative kernels cannot be emptied, memory is never freed") {
+  const support::IntendedLeak leak;
+  for (const char* failing : {"cuGraphKernelNodeGetParams", "cuGraphExecKernelNodeSetParams"}) {
+    CAPTURE(failing);
+    CHECK(left_after_destruction(failing).find("bytes of pool memory left; ") != std::string::npos);
+  }
+}
+
+TEST_CASE("B9: without those calls of the driver CUDA keeps what cooperative kernels use") {
+  Counting counting;
+  counting.fake.cooperative_kernels = true;
+  {
+    Executable executable = counting.capture(false);
+    REQUIRE(executable.launch(counting.fake.make_stream()).ok());
+  }
+  CHECK(counting.fake.count("graph_retain_user_object") > 0);
+  CHECK(settled(counting.fake) == "");
+}
+
+TEST_CASE("a launch in flight with a cooperative kernel has to be waited for before some moves") {
+  Counting counting;
+  counting.fake.driver_symbols = {"cuGraphKernelNodeGetParams", "cuGraphExecKernelNodeSetParams"};
+  counting.fake.cooperative_kernels = true;
+  Executable executable = counting.capture(false);
+  REQUIRE(executable.launch(counting.fake.make_stream()).ok());
+  // The second layer comes to read what the first one writes: a graph with another order.
+  const GemmForward& first = counting.layers[0].call;
+  const GemmForward& second = counting.layers[1].call;
+  const Rebinding move{second.B.data, first.Y.data};
+  const Status refused = executable.rebind({move});
+  CHECK(refused.code() == StatusCode::Invalid);
+  CHECK(refused.message().find("a cooperative kernel") != std::string::npos);
 }
 
 }  // namespace

@@ -48,8 +48,8 @@ class Step {
 
   /// Puts the work on `stream` (CUDA) or does it before returning (host; `stream` is null). May run
   /// under stream capture and more than once: no allocation, no synchronisation, no module load.
-  /// A cooperative kernel is all that the step launches; its one parameter is a structure, and
-  /// where all of that is zero it returns at once.
+  /// A step with state may launch a cooperative kernel, and nothing else then: one whose only
+  /// parameter is a structure, and which returns at once where all of that is zero.
   /// May throw only where user code does; the recorder turns that into a Status.
   [[nodiscard]] virtual Status enqueue(const AddressMap& addresses, Stream stream) = 0;
 

@@ -7,7 +7,8 @@
 namespace ai::cuda {
 
 /// The driver calls that read and write what a kernel node does. The runtime's own refuse the
-/// kernels of another copy of the runtime, such as cuBLASLt's. Either both are set or neither.
+/// kernels of another copy of the runtime, such as cuBLASLt's. Null where the driver has none; the
+/// others need get_params, and are null without it.
 struct DriverNodes {
   CUresult (*get_params)(CUgraphNode, CUDA_KERNEL_NODE_PARAMS*) = nullptr;
   CUresult (*set_params)(CUgraphNode, const CUDA_KERNEL_NODE_PARAMS*) = nullptr;
