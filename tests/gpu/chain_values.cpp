@@ -37,42 +37,64 @@ ChainSpec network_of(ai::ActKind act, bool is_hidden) {
   return is_hidden ? gpu::hidden(spec, true) : spec;
 }
 
-TEST_CASE("NaN and Inf in x, W and bias go through a network as the oracle says, whatever act is") {
+/// What planting has come to.
+struct Planted {
+  int captures = 0;
+  int replays = 0;
+  std::size_t nonfinite = 0;  ///< results of the last layer
+};
+
+/// NaN and both infinities in each place in turn. The network is one node of that kernel.
+void check_planted(const ChainSpec& spec, const std::string& kernel, Planted& planted) {
   constexpr float kInf = std::numeric_limits<float>::infinity();
   constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
-  int runs = 0;
-  int one_node = 0;
-  int captures = 0;
-  std::size_t nonfinite = 0;
-  for (const ai::ActKind act : support::kActs) {
-    for (const bool is_hidden : {false, true}) {
-      DeviceChain chain(network_of(act, is_hidden));
-      ++captures;
-      one_node += chain.is_one() ? 1 : 0;
-      for (const Plant& plant : kPlants) {
-        for (const float value : {kNaN, kInf, -kInf}) {
-          const std::string what = std::string(ai::to_string(act)) +
-                                   (is_hidden ? " hidden: " : ": ") + std::to_string(value) +
-                                   " in " + plant.name;
-          CAPTURE(what);
-          chain.reset_with([&](ChainNetwork& network) {
-            support::Buffer& buffer = plant.into(network);
-            buffer.at(buffer.rows() / 2, buffer.cols() / 2) = value;
-          });
-          gpu::replay(chain.executable);
-          chain.arena.download(chain.now);
-          const ChainVerdict verdict = chain.verdict();
-          CHECK(verdict.faults == "");
-          if (std::isnan(value)) CHECK(verdict.nonfinite > 0);
-          nonfinite += verdict.nonfinite;
-          ++runs;
-        }
-      }
+  CAPTURE(gpu::to_string(spec));
+  DeviceChain chain(spec);
+  CHECK(chain.is_one());
+  CHECK_MESSAGE(gpu::chosen_kernel(chain.executable) == kernel, gpu::run_lines(chain.executable));
+  ++planted.captures;
+  for (const Plant& plant : kPlants) {
+    for (const float value : {kNaN, kInf, -kInf}) {
+      const std::string what = std::to_string(value) + " in " + plant.name;
+      CAPTURE(what);
+      chain.reset_with([&](ChainNetwork& network) {
+        support::Buffer& buffer = plant.into(network);
+        buffer.at(buffer.rows() / 2, buffer.cols() / 2) = value;
+      });
+      gpu::replay(chain.executable);
+      chain.arena.download(chain.now);
+      const ChainVerdict verdict = chain.verdict();
+      CHECK(verdict.faults == "");
+      if (std::isnan(value)) CHECK(verdict.nonfinite > 0);
+      planted.nonfinite += verdict.nonfinite;
+      ++planted.replays;
     }
   }
-  CHECK(one_node == captures);
-  MESSAGE("NaN and Inf planted: ", runs, " replays of ", captures, " networks, ", one_node,
-          " of them one node; ", nonfinite, " results of the last layer are not finite");
+}
+
+void tell(const Planted& planted) {
+  MESSAGE("NaN and Inf planted: ", planted.replays, " replays of ", planted.captures, " networks; ",
+          planted.nonfinite, " results of the last layer are not finite");
+}
+
+TEST_CASE("NaN and Inf in x, W and bias go through a network as the oracle says, whatever act is") {
+  Planted planted;
+  for (const ai::ActKind act : support::kActs) {
+    for (const bool is_hidden : {false, true}) {
+      check_planted(network_of(act, is_hidden), "chain", planted);
+    }
+  }
+  tell(planted);
+}
+
+TEST_CASE("NaN and Inf go through the kernels for large layers and for many rows likewise") {
+  Planted planted;
+  for (const ai::ActKind act : {ai::ActKind::ReLU, ai::ActKind::GELU}) {
+    check_planted(gpu::plain_chain({479, 1024, 1024, 256, 3}, act, 1), "grid", planted);
+    check_planted(gpu::plain_chain({235, 1024, 1024, 64}, act, 128), "tiles", planted);
+    check_planted(gpu::plain_chain({64, 64, 64, 63}, act, 4099), "rows", planted);
+  }
+  tell(planted);
 }
 
 }  // namespace
