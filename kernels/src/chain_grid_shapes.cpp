@@ -1,6 +1,6 @@
 #include <algorithm>
-#include <charconv>
 
+#include "chain_recipe.hpp"
 #include "core/text.hpp"
 #include "kernels/chain_grid.hpp"
 
@@ -60,15 +60,6 @@ bool can_be(const GridShape& shape) noexcept {
          shape.pause >= 0 && shape.pause <= kMostPause;
 }
 
-/// Takes a space and a number off the front of `text`.
-bool take(std::string_view& text, int& number) noexcept {
-  if (!text.starts_with(' ')) return false;
-  const auto [at, error] = std::from_chars(text.data() + 1, text.data() + text.size(), number);
-  if (error != std::errc()) return false;
-  text.remove_prefix(static_cast<std::size_t>(at - text.data()));
-  return true;
-}
-
 }  // namespace
 
 std::string name_of(const GridShape& shape) {
@@ -94,7 +85,7 @@ std::optional<GridShape> parse_grid_recipe(std::string_view recipe) {
   std::string_view rest = recipe.substr(kFamily.size());
   GridShape shape;
   for (int* number : {&shape.blocks, &shape.threads, &shape.copies, &shape.ahead, &shape.pause}) {
-    if (!take(rest, *number)) return std::nullopt;
+    if (!take_number(rest, *number)) return std::nullopt;
   }
   // What follows, and whatever else could be written in several ways.
   if (!can_be(shape) || recipe_of(shape) != recipe) return std::nullopt;

@@ -1,6 +1,8 @@
 #include "chain_recipe.hpp"
 
 #include <charconv>
+#include <cstddef>
+#include <system_error>
 
 #include "core/text.hpp"
 
@@ -24,16 +26,15 @@ bool can_be(const Shape& shape) noexcept {
          shape.window <= kMostWindow;
 }
 
-/// Takes a space and a number off the front of `text`.
-bool take(std::string_view& text, int& number) noexcept {
+}  // namespace
+
+bool take_number(std::string_view& text, int& number) noexcept {
   if (!text.starts_with(' ')) return false;
   const auto [at, error] = std::from_chars(text.data() + 1, text.data() + text.size(), number);
   if (error != std::errc()) return false;
   text.remove_prefix(static_cast<std::size_t>(at - text.data()));
   return true;
 }
-
-}  // namespace
 
 std::string name_of(const Shape& shape) {
   const std::string ahead = shape.window > 0 ? text("/ahead", shape.window) : std::string();
@@ -54,7 +55,7 @@ std::optional<Shape> parse_recipe(std::string_view recipe) {
   int staged = 0;
   for (int* number :
        {&shape.slab, &shape.cluster, &shape.threads, &shape.columns, &staged, &shape.window}) {
-    if (!take(rest, *number)) return std::nullopt;
+    if (!take_number(rest, *number)) return std::nullopt;
   }
   shape.staged = staged == 1;
   // What follows, and whatever else could be written in several ways.

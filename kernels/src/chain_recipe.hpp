@@ -19,4 +19,8 @@ namespace ai::kernels::chain {
 /// cannot have whatever the network.
 [[nodiscard]] std::optional<Shape> parse_recipe(std::string_view recipe);
 
+/// Takes a space and a number off the front of `text`; false, and nothing is taken, where there is
+/// none.
+[[nodiscard]] bool take_number(std::string_view& text, int& number) noexcept;
+
 }  // namespace ai::kernels::chain

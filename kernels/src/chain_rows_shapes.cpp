@@ -1,6 +1,6 @@
 #include <algorithm>
-#include <charconv>
 
+#include "chain_recipe.hpp"
 #include "core/text.hpp"
 #include "kernels/chain_rows.hpp"
 
@@ -58,15 +58,6 @@ int blocks_of(const Network& network, const RowsShape& shape) {
   return (network.input.rows - 1) / rows + 1;
 }
 
-/// Takes a space and a number off the front of `text`.
-bool take(std::string_view& text, int& number) noexcept {
-  if (!text.starts_with(' ')) return false;
-  const auto [at, error] = std::from_chars(text.data() + 1, text.data() + text.size(), number);
-  if (error != std::errc()) return false;
-  text.remove_prefix(static_cast<std::size_t>(at - text.data()));
-  return true;
-}
-
 double cycles_of(const Layer& layer, const RowsShape& shape, int warps) {
   const Tiling tiling = tiling_of(layer, shape);
   if (shape.rows == 1) {
@@ -99,7 +90,7 @@ std::optional<RowsShape> parse_rows_recipe(std::string_view recipe) {
   RowsShape shape;
   int streamed = 0;
   for (int* number : {&shape.rows, &shape.warps, &streamed}) {
-    if (!take(rest, *number)) return std::nullopt;
+    if (!take_number(rest, *number)) return std::nullopt;
   }
   shape.streamed = streamed == 1;
   const bool can_be = std::ranges::count(kRowCounts, shape.rows) == 1 && shape.warps >= 1 &&

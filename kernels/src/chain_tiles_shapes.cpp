@@ -1,7 +1,7 @@
 #include <algorithm>
-#include <charconv>
 #include <cstdint>
 
+#include "chain_recipe.hpp"
 #include "core/text.hpp"
 #include "kernels/chain_tiles.hpp"
 
@@ -59,15 +59,6 @@ bool can_be(const TilesShape& shape) noexcept {
          shape.members <= kMostMembers && std::ranges::count(kChunks, shape.chunk) == 1 &&
          shape.slots >= kFewestSlots && shape.slots <= kMostSlots && shape.ahead >= shape.slots &&
          shape.ahead <= kMostAhead;
-}
-
-/// Takes a space and a number off the front of `text`.
-bool take(std::string_view& text, int& number) noexcept {
-  if (!text.starts_with(' ')) return false;
-  const auto [at, error] = std::from_chars(text.data() + 1, text.data() + text.size(), number);
-  if (error != std::errc()) return false;
-  text.remove_prefix(static_cast<std::size_t>(at - text.data()));
-  return true;
 }
 
 double cycles_of(const Network& network, int l, const TilesShape& shape) {
@@ -128,7 +119,7 @@ std::optional<TilesShape> parse_tiles_recipe(std::string_view recipe) {
   int tall = 0;
   for (int* number :
        {&shape.group, &shape.members, &shape.chunk, &shape.slots, &shape.ahead, &tall}) {
-    if (!take(rest, *number)) return std::nullopt;
+    if (!take_number(rest, *number)) return std::nullopt;
   }
   shape.tall = tall == 1;
   // What follows, and whatever else could be written in several ways.
