@@ -44,6 +44,7 @@ class DeviceMemory::Pool {
     std::recursive_mutex mutex;  // a pool that cannot be shared is retired where it was made
     std::map<std::pair<const Api*, int>, std::weak_ptr<Pool>> pools;
     std::list<std::unique_ptr<Pool>> retired;
+    std::list<std::unique_ptr<Pool>> kept;  // for ever
   };
   struct Retire {
     void operator()(Pool* pool) const noexcept;
@@ -102,12 +103,9 @@ void DeviceMemory::Pool::Retire::operator()(Pool* pool) const noexcept {
   const std::scoped_lock lock(all.mutex);
   settled = take_settled(all);
   if (own->is_settled()) return;
-  if (own->is_never_settled_) {
-    (void)own.release();
-    return;
-  }
+  auto& others = own->is_never_settled_ ? all.kept : all.retired;
   unsettled.front() = std::move(own);
-  all.retired.splice(all.retired.end(), unsettled);
+  others.splice(others.end(), unsettled);
 }
 
 /// Those of the retired that may be destroyed.
@@ -119,8 +117,7 @@ std::list<std::unique_ptr<DeviceMemory::Pool>> DeviceMemory::Pool::take_settled(
     if ((*pool)->is_settled()) {
       settled.splice(settled.end(), all.retired, pool);
     } else if ((*pool)->is_never_settled_) {
-      (void)pool->release();
-      all.retired.erase(pool);
+      all.kept.splice(all.kept.end(), all.retired, pool);
     }
   }
   return settled;
