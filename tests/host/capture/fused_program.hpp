@@ -59,8 +59,9 @@ inline std::shared_ptr<TestStep> fused_step(FakeCuda& fake, const PlanRun& run, 
               sum += static_cast<double>(now[static_cast<std::size_t>(i * k + t)]) * w;
               if (std::isfinite(w)) *largest = std::max(*largest, std::abs(w));
             }
-            if (flaw == Flaw::WrongValue) sum += 1;
-            next.push_back(static_cast<float>(sum < 0 ? 0 : sum));
+            // Wrong whatever the data: also where all sums are below zero.
+            const double wrong_by = flaw == Flaw::WrongValue ? 1 : 0;
+            next.push_back(static_cast<float>((sum < 0 ? 0 : sum) + wrong_by));
             if (keeps[l]) results[l][i * calls[l].Y.desc.stride[0] + j] = next.back();
           }
         }
