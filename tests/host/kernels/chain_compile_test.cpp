@@ -5,11 +5,14 @@
 #include <vector>
 
 #include "bench/suite.hpp"
+#include "chain_compiled.hpp"
 #include "chain_device.hpp"
 #include "chain_support.hpp"
 
 using namespace ai::kernels::chain;
 using ai::cuda::CompileRequest;
+using chain_test::check_compiled;
+using chain_test::Spills;
 
 namespace {
 
@@ -27,32 +30,6 @@ CompileRequest request_for(const Network& network, const Shape& shape, const Dev
   CompileRequest request = ai::kernels::chain::request_for(network, shape, device);
   request.name = std::move(name);
   return request;
-}
-
-enum class Spills { None, Some };
-
-void check_compiled(const std::vector<CompileRequest>& requests, Spills allowed = Spills::None) {
-  const auto nvrtc = ai::cuda::nvrtc_api();
-  REQUIRE_MESSAGE(nvrtc.ok(), nvrtc.status().to_string());
-  const auto compiled = ai::cuda::compile_all(**nvrtc, requests);
-  REQUIRE(compiled.ok());
-  REQUIRE(compiled->size() == requests.size());
-  for (std::size_t i = 0; i < requests.size(); ++i) {
-    INFO(requests[i].name);
-    const auto& cubin = (*compiled)[i];
-    REQUIRE_MESSAGE(cubin.ok(), cubin.status().to_string());
-    CHECK(cubin->image.find(kKernelName) != std::string::npos);
-    const auto uses = ai::cuda::read_resource_use(cubin->log);
-    bool found = false;
-    for (const ai::cuda::ResourceUse& use : uses) {
-      found = found || (use.entry && use.function == kKernelName);
-      if (allowed == Spills::Some) continue;
-      CHECK(use.spill_store_bytes == 0);
-      CHECK(use.spill_load_bytes == 0);
-      CHECK(use.stack_bytes == 0);
-    }
-    CHECK(found);
-  }
 }
 
 }  // namespace

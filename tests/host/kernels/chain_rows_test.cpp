@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "chain_compiled.hpp"
 #include "chain_device.hpp"
 #include "chain_support.hpp"
 #include "kernels/chain_form.hpp"
@@ -14,6 +15,7 @@
 using namespace ai::kernels::chain;
 using ai::kernels::LaunchShape;
 using chain_test::ampere;
+using chain_test::check_compiled;
 using chain_test::hopper;
 
 namespace {
@@ -35,27 +37,6 @@ Network aligned(Network network) {
 
 int shared_bytes(const Network& network, const RowsShape& shape) {
   return static_cast<int>(launch_shape(network, shape).shared_bytes);
-}
-
-void check_compiled(const std::vector<ai::cuda::CompileRequest>& requests) {
-  const auto nvrtc = ai::cuda::nvrtc_api();
-  REQUIRE_MESSAGE(nvrtc.ok(), nvrtc.status().to_string());
-  const auto compiled = ai::cuda::compile_all(**nvrtc, requests);
-  REQUIRE(compiled.ok());
-  REQUIRE(compiled->size() == requests.size());
-  for (std::size_t i = 0; i < requests.size(); ++i) {
-    INFO(requests[i].name);
-    const auto& cubin = (*compiled)[i];
-    REQUIRE_MESSAGE(cubin.ok(), cubin.status().to_string());
-    bool found = false;
-    for (const ai::cuda::ResourceUse& use : ai::cuda::read_resource_use(cubin->log)) {
-      found = found || (use.entry && use.function == kKernelName);
-      CHECK(use.spill_store_bytes == 0);
-      CHECK(use.spill_load_bytes == 0);
-      CHECK(use.stack_bytes == 0);
-    }
-    CHECK(found);
-  }
 }
 
 }  // namespace

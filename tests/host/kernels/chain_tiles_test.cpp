@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "chain_compiled.hpp"
 #include "chain_device.hpp"
 #include "chain_support.hpp"
 
@@ -188,20 +189,5 @@ TEST_CASE("the tiles kernel compiles for sm_90a and sm_80 without spills") {
       }
     }
   }
-  const auto nvrtc = ai::cuda::nvrtc_api();
-  REQUIRE_MESSAGE(nvrtc.ok(), nvrtc.status().to_string());
-  const auto compiled = ai::cuda::compile_all(**nvrtc, requests);
-  REQUIRE(compiled.ok());
-  for (std::size_t i = 0; i < requests.size(); ++i) {
-    INFO(requests[i].name);
-    const auto& cubin = (*compiled)[i];
-    REQUIRE_MESSAGE(cubin.ok(), cubin.status().to_string());
-    const auto uses = ai::cuda::read_resource_use(cubin->log);
-    CHECK(std::any_of(uses.begin(), uses.end(), [](const auto& use) { return use.entry; }));
-    for (const ai::cuda::ResourceUse& use : uses) {
-      CHECK(use.spill_store_bytes == 0);
-      CHECK(use.spill_load_bytes == 0);
-      CHECK(use.stack_bytes == 0);
-    }
-  }
+  chain_test::check_compiled(requests);
 }
