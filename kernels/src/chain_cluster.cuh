@@ -41,6 +41,22 @@ __device__ inline void send(unsigned to, const float* v, unsigned barrier) {
   }
 }
 
+/// The blocks of the cluster meet: after that each knows the barriers that the others have made, and
+/// nothing else. All threads take part.
+__device__ inline void meet_begin() {
+  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+  asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
+}
+__device__ inline void meet_end() {
+  asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+}
+
+/// Tells a barrier of a block of the cluster that whatever this block wrote so far is there.
+__device__ inline void arrive_at(unsigned barrier) {
+  asm volatile("mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%0];" ::"r"(barrier)
+               : "memory");
+}
+
 /// Until everything that a barrier expects is there.
 __device__ inline void wait(unsigned barrier) {
   unsigned done;

@@ -41,19 +41,17 @@ __device__ inline bool exists(const Where& at, int row) {
   return kInput.rows % kSlab == 0 || at.row + row < kInput.rows;
 }
 
-/// Every barrier expects all of its layer's input. Remote blocks may tell it as soon as the cluster
-/// has met.
-__device__ inline void make_barriers(const Where& at, unsigned barriers) {
-  if constexpr (kCluster > 1) {
-    for (int l = 1 + at.thread; l < kDepth; l += kThreads) {
-      const unsigned mine = barriers + 8 * l;
-      asm volatile("mbarrier.init.shared.b64 [%0], 1;" ::"r"(mine));
-      asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::"r"(mine),
-                   "r"(kLayers[l].k * kSlab * 4)
-                   : "memory");
-      asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-    }
-    asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+/// Of layers from l on. Every barrier expects all of its layer's input; what comes before it
+/// expects anything is counted, too.
+template <int l>
+__device__ __forceinline__ void make_barriers(unsigned barriers) {
+  if constexpr (l < kDepth) {
+    const unsigned mine = barriers + 8 * l;
+    asm volatile("mbarrier.init.shared.b64 [%0], 1;" ::"r"(mine) : "memory");
+    asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::"r"(mine),
+                 "n"(kLayers[l].k * kSlab * 4)
+                 : "memory");
+    make_barriers<l + 1>(barriers);
   }
 }
 
@@ -85,6 +83,7 @@ __device__ __forceinline__ void request(const Arguments& args, const Where& at, 
       const int column = at.rank * share.columns + own;
       const bool mine = own < share.columns && column < layer.n && group < share.groups;
       const float* from = args.w[l] + column * layer.w_n + group * (kRun * layer.w_k);
+      asm("" : "+l"(from));  // worked out once; the rest of an address is a constant
 #pragma unroll
       for (int i = 0; i < share.terms; ++i) {
         const int term = (i / kRun) * share.groups * kRun + i % kRun;
@@ -126,9 +125,12 @@ template <int l>
 __device__ __forceinline__ void clear_padding(const Where& at, float* inputs) {
   if constexpr (l < kDepth) {
     constexpr Share share = share_of(kLayers[l], kShape);
+    constexpr int begin = kLayers[l].k * kSlab;
     constexpr int end = share.padded_k * kSlab;
-    for (int i = kLayers[l].k * kSlab + at.thread; i < end; i += kThreads)
-      inputs[kInputsAt<l> + i] = 0.0F;
+#pragma unroll
+    for (int i = begin; i < end; i += kThreads) {
+      if (i + at.thread < end) inputs[kInputsAt<l> + i + at.thread] = 0.0F;
+    }
     clear_padding<l + 1>(at, inputs);
   }
 }
@@ -336,6 +338,8 @@ __device__ __forceinline__ void compute(const Arguments& args, const Where& at, 
     add_up<l>(at, w, shared, parts);
     request<kRequested<l>, kRequested<l + 1>>(args, at, w);
     __syncthreads();
+    // Not before: a branch before the first sums makes the compiler wait for all weights there.
+    if constexpr (l == 0 && kCluster > 1) meet_end();
     if constexpr (kShape.staged) {
       pass_on_staged<l>(args, at, parts, biases, shared + kLayout.staged_at, shared, barriers);
     } else {
@@ -350,8 +354,14 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
   extern __shared__ __align__(16) float shared[];
   const int block = static_cast<int>(blockIdx.x);
   const Where at{block % kCluster, static_cast<int>(threadIdx.x), block / kCluster * kSlab};
+  __builtin_assume(block >= 0);
+  __builtin_assume(at.thread >= 0);
+  __builtin_assume(at.thread < kThreads);
   const unsigned barriers = shared_address(shared + kLayout.barriers_at);
-  make_barriers(at, barriers);
+  if constexpr (kCluster > 1) {
+    if (at.thread == 0) make_barriers<1>(barriers);
+    meet_begin();
+  }
   // Everything is on its way before the first of it is waited for.
   float x[kInputLoads];
   float w[kLayout.weights];
@@ -362,7 +372,6 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
   clear_padding<0>(at, shared);
   keep_input(at, x, shared);
   keep_biases<0>(at, bias, shared + kLayout.biases_at);
-  if constexpr (kCluster > 1) asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
   __syncthreads();
   compute<0>(args, at, w, shared, barriers);
 }

@@ -44,16 +44,18 @@ __device__ __forceinline__ void copy16(unsigned to, const float* from) {
                : "memory");
 }
 
-/// `bytes` of 16, and zeros.
-__device__ __forceinline__ void copy16(unsigned to, const float* from, int bytes) {
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes)
-               : "memory");
-}
-
-__device__ __forceinline__ void copy4(unsigned to, const float* from, bool valid) {
-  asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(to), "l"(from),
-               "r"(valid ? 4 : 0)
-               : "memory");
+/// `bytes` of as many as `width` elements have, and zeros.
+template <int width, int to_offset = 0, int from_offset = 0>
+__device__ __forceinline__ void copy(unsigned to, const float* from, int bytes) {
+  if constexpr (width == 4) {
+    asm volatile("cp.async.cg.shared.global [%0+%3], [%1+%4], 16, %2;" ::"r"(to), "l"(from),
+                 "r"(bytes), "n"(4 * to_offset), "n"(4 * from_offset)
+                 : "memory");
+  } else {
+    asm volatile("cp.async.ca.shared.global [%0+%3], [%1+%4], 4, %2;" ::"r"(to), "l"(from),
+                 "r"(bytes), "n"(4 * to_offset), "n"(4 * from_offset)
+                 : "memory");
+  }
 }
 
 __device__ __forceinline__ void commit() {
@@ -72,6 +74,21 @@ __device__ __forceinline__ void copy_all(unsigned to, const float* from) {
     copy16<i * to_step, i * from_step>(to, from);
     copy_all<count, to_step, from_step, i + 1>(to, from);
   }
+}
+
+/// The same with `bytes` of each.
+template <int width, int count, int to_step, int from_step, int i = 0>
+__device__ __forceinline__ void copy_all(unsigned to, const float* from, int bytes) {
+  if constexpr (i < count) {
+    copy<width, i * to_step, i * from_step>(to, from, bytes);
+    copy_all<width, count, to_step, from_step, i + 1>(to, from, bytes);
+  }
+}
+
+/// How many bytes there are of `width` elements where `left` are left.
+template <int width>
+__device__ __forceinline__ int bytes_of(int left) {
+  return left >= width ? 4 * width : left > 0 ? 4 * left : 0;
 }
 
 /// A stage is the tile of one layer and round. The stage after (l, round):
@@ -179,30 +196,27 @@ struct Inputs {
   /// `each` terms of a chunk.
   template <int each>
   __device__ __forceinline__ void take_slowly(const Where& at, int c, int part) const {
-    const unsigned slot = shared_address(at.inputs) + slot_of(c);
-    const int row0 = row_of<l, round>(at);
-    const int first = at.warp * tile.terms + c * tile.chunk;
-    if constexpr (kReadsFours<l>) {
-      constexpr int kLanes = each / 4;
-      const int own = part * each + at.lane % kLanes * 4;
-      const int left = kTerms - first - own;
-      const int bytes = left >= 4 ? 16 : left > 0 ? 4 * left : 0;
-      const float* const begin = all + (left > 0 ? first + own : 0);
-#pragma unroll
-      for (int i = 0; i < tile.rows * kLanes / kWarp; ++i) {
-        const int row = i * (kWarp / kLanes) + at.lane / kLanes;
-        copy16(slot + (row * tile.stride + own) * 4, begin + clamped(row0 + row) * kReads<l>,
-               bytes);
-      }
+    constexpr int kWidth = kReadsFours<l> ? 4 : 1;
+    constexpr int kStep = kReadsFours<l> ? 1 : kInput.x_k;
+    constexpr int kLanes = each / kWidth;
+    constexpr int kPass = kWarp / kLanes;  // rows
+    constexpr int kPasses = tile.rows / kPass;
+    static_assert(kWarp % kLanes == 0 && tile.rows % kPass == 0);
+    const int row = at.lane / kLanes;
+    const int own = part * each + at.lane % kLanes * kWidth;
+    const int term = at.warp * tile.terms + c * tile.chunk + own;
+    const int bytes = bytes_of<kWidth>(kTerms - term);
+    const float* begin = all + (bytes > 0 ? term * kStep : 0);
+    unsigned slot = shared_address(at.inputs) + slot_of(c) + (row * tile.stride + own) * 4;
+    if constexpr (kWholeGroups && kNear) {
+      begin += (row_of<l, round>(at) + row) * kReads<l>;
+      asm("" : "+l"(begin), "+r"(slot));
+      copy_all<kWidth, kPasses, kPass * tile.stride, kPass * kReads<l>>(slot, begin, bytes);
     } else {
-#pragma unroll 8
-      for (int i = 0; i < tile.rows * each / kWarp; ++i) {
-        const int e = i * kWarp + at.lane;
-        const int own = part * each + e % each;
-        const bool valid = first + own < kTerms;
-        copy4(slot + (e / each * tile.stride + own) * 4,
-              all + clamped(row0 + e / each) * kReads<l> + (valid ? first + own : 0) * kInput.x_k,
-              valid);
+#pragma unroll 4
+      for (int i = 0; i < kPasses; ++i) {
+        copy<kWidth>(slot + i * (kPass * tile.stride * 4),
+                     begin + clamped(row_of<l, round>(at) + row + i * kPass) * kReads<l>, bytes);
       }
     }
   }
@@ -263,19 +277,33 @@ struct Weights {
   template <int each>
   __device__ __forceinline__ void take_slowly(const Where& at, unsigned slot, int begin,
                                               int offset) const {
+    constexpr bool kEvenly = each % (2 * kTerms) == 0;  // places repeat, as above
     const int first = at.warp * tile.terms + begin;
     const int column0 = column_of<l, round>(at);
     if constexpr (kFours) {
       static_assert(each % kTerms == 0);
       const int column = column0 + at.lane % kQuads * 4;
-      const int left = layer.n - column;
-      const int bytes = left >= 4 ? 16 : left > 0 ? 4 * left : 0;
+      const int bytes = bytes_of<4>(layer.n - column);
+      const int inside = bytes > 0 ? column : 0;
+      constexpr int kPasses = each / kTerms;
+      if (kEvenly && first + offset + each <= layer.k) {
+        const float* begin = all + (first + offset + at.lane / kQuads) * layer.w_k + inside;
+        asm("" : "+l"(begin));
 #pragma unroll
-      for (int i = 0; i < each / kTerms; ++i) {
+        for (int odd = 0; odd < 2; ++odd) {
+          const int term = offset + at.lane / kQuads + odd * kTerms;
+          copy_all<4, kPasses / 2, 2 * kTerms * tile.columns, 2 * kTerms * layer.w_k>(
+              slot + place_of<l>(term, at.lane % kQuads * 4) * 4,
+              begin + odd * (kTerms * layer.w_k), bytes);
+        }
+        return;
+      }
+#pragma unroll 1
+      for (int i = 0; i < kPasses; ++i) {
         const int term = offset + i * kTerms + at.lane / kQuads;
-        const bool valid = first + term < layer.k && left > 0;
-        copy16(slot + place_of<l>(term, at.lane % kQuads * 4) * 4,
-               all + (valid ? (first + term) * layer.w_k + column : 0), valid ? bytes : 0);
+        const bool valid = first + term < layer.k;
+        copy<4>(slot + place_of<l>(term, at.lane % kQuads * 4) * 4,
+                all + (valid ? (first + term) * layer.w_k + inside : 0), valid ? bytes : 0);
       }
     } else {
       // Neighbouring lanes take what lies side by side.
@@ -287,7 +315,7 @@ struct Weights {
         const int own = by_term ? e / each : e % tile.columns;
         const bool valid = first + term < layer.k && column0 + own < layer.n;
         const int place = (first + term) * layer.w_k + (column0 + own) * layer.w_n;
-        copy4(slot + place_of<l>(term, own) * 4, all + (valid ? place : 0), valid);
+        copy<1>(slot + place_of<l>(term, own) * 4, all + (valid ? place : 0), valid ? 4 : 0);
       }
     }
   }
