@@ -41,8 +41,8 @@ __device__ inline void send(unsigned to, const float* v, unsigned barrier) {
   }
 }
 
-/// The blocks of the cluster meet: after that each knows the barriers that the others have made, and
-/// nothing else. All threads take part.
+/// The blocks of the cluster meet: after that each knows the barriers that the others have made,
+/// and nothing else. All threads take part.
 __device__ inline void meet_begin() {
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
   asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");

@@ -59,6 +59,9 @@ cuda::CompileRequest request_for(const Network& network, const Form& form,
     request.headers.push_back({header.name, header.text});
   }
   request.options.assign(options().begin(), options().end());
+  // Left to itself the compiler gives its threads fewer registers than a multiprocessor has, and
+  // they wait for shared memory.
+  if (std::holds_alternative<TilesShape>(form)) request.options.push_back("--maxrregcount=255");
   request.compute_capability = device.compute_capability;
   request.arch_specific = device.arch_specific;
   return request;

@@ -20,6 +20,7 @@ constexpr std::size_t kMostShapes = 6;
 // of which sums do not hide; an activation with exponentials; waiting for weights that another
 // layer's had to make room for (not fitted).
 constexpr double kBegin = 4000;
+constexpr double kBeginLines = 2900;  // where a warp has one row
 constexpr double kLayer = 450;
 constexpr double kSum = 1.27;
 constexpr double kAccess = 0.8;
@@ -29,7 +30,7 @@ constexpr double kStreamed = 400;
 constexpr double kLine = 100;
 constexpr double kTerm = 2.5;
 constexpr double kFetch = 32;  // bytes a cycle
-constexpr double kCopy = 40;   // of 16 bytes, of a thread that has them to request before it begins
+constexpr double kCopy = 260;  // of 16 bytes, of a thread that has them to request before it begins
 constexpr int kSchedulers = 4;
 constexpr int kThreadsAtOnce = 2048;
 constexpr int kRegisters = 65536;
@@ -142,7 +143,8 @@ double estimate_us(const Network& network, const RowsShape& shape, const Machine
   }
   double wave = bytes / kFetch + kCopy * requests;
   for (const Layer& layer : network.layers) wave += cycles_of(layer, shape, held * shape.warps);
-  return (kBegin + waves * wave) / machine.clock_hz * 1e6;
+  const double begin = shape.rows == 1 ? kBeginLines : kBegin;
+  return (begin + waves * wave) / machine.clock_hz * 1e6;
 }
 
 std::vector<RowsShape> rows_shapes(const Network& network, const Machine& machine) {

@@ -14,28 +14,31 @@ constexpr int kClusters[] = {1, 2, 4, 8, 16};
 constexpr int kThreadCounts[] = {32, 64, 128, 192, 256, 384, 512};
 constexpr int kColumns[] = {1, 2};
 
-// Cycles, fitted to what an H200 took for 404 shapes of the networks of bench/suite.json, replay
+// Cycles, fitted to what an H200 took for 391 shapes of the networks of bench/suite.json, replay
 // after replay. A launch, and the first loads; what a cluster adds to that, with its first block
 // and with each.
-constexpr double kBegin = 3200;
-constexpr double kBeginCluster = 360;
-constexpr double kBeginBlock = 100;
+constexpr double kBegin = 2730;
+constexpr double kBeginCluster = 70;
+constexpr double kBeginBlock = 54;
 // What follows one another in a layer however small it is: a barrier, loads of shared memory, sums
-// over a warp; a part of a sum, one of its terms; what a cluster adds to it, what more each of its
-// blocks does, and what staging does.
-constexpr double kLayer = 430;
-constexpr double kPart = 3.9;
-constexpr double kTerm = 2.3;
-constexpr double kExchange = 280;
-constexpr double kBlock = 5.4;
-constexpr double kStage = 320;
+// over a warp; what staging adds to that; a part of a sum, one of its terms.
+constexpr double kLayer = 350;
+constexpr double kStage = 18;
+constexpr double kPart = 9.2;
+constexpr double kTerm = 2.2;
+// What a cluster adds to a layer, what more each of its blocks does, and each value that a thread
+// or, where they are too many, a block sends.
+constexpr double kExchange = 180;
+constexpr double kBlock = 8.2;
+constexpr double kSend = 3.1;
+constexpr double kSendWarp = 3.1;
+// What a multiprocessor does in a cycle: instructions, accesses to shared memory, bytes of L2.
+constexpr double kIssue = 2.7;
+constexpr double kAccess = 0.7;
+constexpr double kFetch = 70;
 // Of a layer whose weights are not requested at once; not fitted, a part of what L2 takes to
 // answer.
 constexpr double kLate = 300;
-// What a multiprocessor does in a cycle: instructions, accesses to shared memory, bytes of L2.
-constexpr double kIssue = 4.4;
-constexpr double kAccess = 1.5;
-constexpr double kFetch = 87;
 // A cluster lies within a part of the device, and such parts are not all full.
 constexpr double kPacked = 0.93;
 // Registers that are left free where weights take turns: the compiler moves requests about.
@@ -43,12 +46,9 @@ constexpr int kSlack = 64;
 constexpr int kThreadsAtOnce = 2048;
 constexpr int kRegisters = 65536;
 
-struct Cycles {
-  double latency = 0;     // whatever else the multiprocessor does
-  double throughput = 0;  // while it does nothing else
-};
-
-void add_layer(const Layer& layer, const Shape& shape, Cycles& cycles) {
+/// Of a layer, where a multiprocessor has `held` blocks at once. Whatever is done takes as long as
+/// a thread takes for its own part, or as the multiprocessor takes for those of all.
+double cycles_of(const Layer& layer, const Shape& shape, int held) {
   const Share share = share_of(layer, shape);
   const double warps = static_cast<double>(shape.threads) / kWarp;
   const double sums = static_cast<double>(share.terms) * share.per_thread * shape.slab;
@@ -57,14 +57,18 @@ void add_layer(const Layer& layer, const Shape& shape, Cycles& cycles) {
   const double copies = shape.staged ? 1 : std::min(share.groups, shape.cluster);
   const double in_a_row =
       shape.staged ? results / shape.threads + 1 : share.per_thread * shape.slab;
-  cycles.latency += kLayer + kPart * share.parts * in_a_row + kTerm * sums;
-  if (shape.staged) cycles.latency += kStage;
-  cycles.throughput += warps * (sums / kIssue + loads / kAccess);
-  cycles.throughput += copies * results * share.parts / kWarp / kAccess;
+  double cycles = kLayer;
+  cycles += std::max(kTerm * sums, held * warps * (sums / kIssue + loads / kAccess));
+  cycles += std::max(kPart * share.parts * in_a_row,
+                     held * copies * results * share.parts / kWarp / kAccess);
+  if (shape.staged) cycles += kStage;
   if (shape.cluster > 1) {
-    cycles.latency += kExchange + kBlock * shape.cluster;
-    cycles.throughput += 0.8 * results * shape.cluster / kWarp;
+    const double sent = results * shape.cluster;
+    const double own = shape.staged ? sent / 4 / shape.threads : 1;
+    cycles += kExchange + kBlock * shape.cluster;
+    cycles += std::max(kSend * own, held * kSendWarp * sent / kWarp);
   }
+  return cycles;
 }
 
 /// Blocks that a multiprocessor holds at once.
@@ -119,14 +123,7 @@ std::vector<Estimated> all_shapes(const Network& network, const Machine& machine
 }  // namespace
 
 double estimate_us(const Network& network, const Shape& shape, const Machine& machine) {
-  Cycles cycles;
-  double bytes = 0;
-  for (const Layer& layer : network.layers) {
-    bytes += static_cast<double>(layer.k) * layer.n * 4 / shape.cluster;
-    add_layer(layer, shape, cycles);
-  }
   const auto depth = static_cast<int>(network.layers.size());
-  cycles.latency += kLate * (depth - requested(network.layers.data(), depth, shape, 0));
   const Layout layout = layout_of(network.layers.data(), depth, shape);
   const int clusters = (network.input.rows + shape.slab - 1) / shape.slab;
   const double packed = shape.cluster > 1 ? kPacked : 1;
@@ -135,10 +132,15 @@ double estimate_us(const Network& network, const Shape& shape, const Machine& ma
   const int held = std::min((clusters + side_by_side - 1) / side_by_side,
                             resident(layout, depth, shape, machine.limits));
   const int waves = (clusters + side_by_side * held - 1) / (side_by_side * held);
+  double wave = kLate * (depth - requested(network.layers.data(), depth, shape, 0));
+  double bytes = 0;
+  for (const Layer& layer : network.layers) {
+    bytes += static_cast<double>(layer.k) * layer.n * 4 / shape.cluster;
+    wave += cycles_of(layer, shape, held);
+  }
   // Every cluster fetches all weights.
   const double busy = std::min(clusters, side_by_side) * shape.cluster;
-  const double fetched = std::min(kFetch, machine.l2_bytes_per_s / machine.clock_hz / busy);
-  const double wave = cycles.latency + held * (cycles.throughput + bytes / fetched);
+  wave += held * bytes / std::min(kFetch, machine.l2_bytes_per_s / machine.clock_hz / busy);
   double begin = kBegin;
   if (shape.cluster > 1) begin += kBeginCluster + kBeginBlock * shape.cluster;
   return (begin + waves * wave) / machine.clock_hz * 1e6;

@@ -114,7 +114,7 @@ struct Layout {
 /// Registers that a kernel of so many layers may take beside Layout::registers, for addresses and
 /// for sums that are on their way: as many as CUDA 13.0's compiler was seen to use.
 constexpr int other_registers(int layers) {
-  return 36 + 5 * layers;
+  return 36 + 5 * (layers < 4 ? layers : 4);
 }
 
 constexpr int weights_of(const Layer& layer, const Shape& shape) {
