@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <span>
+#include <type_traits>
 #include <utility>
 
 #include "chain_recipe.hpp"
@@ -50,10 +51,7 @@ Specification specification_of(const TilesShape& shape) {
 }
 
 template <typename AShape>
-concept HasStorage = requires(const Network& network, const AShape& shape) {
-  state_bytes(network, shape);
-  scratch_bytes(network, shape);
-};
+concept HasState = std::is_same_v<AShape, GridShape> || std::is_same_v<AShape, TilesShape>;
 
 }  // namespace
 
@@ -124,13 +122,11 @@ LaunchShape launch_shape(const Network& network, const Form& form) {
   return std::visit([&](const auto& shape) { return launch_shape(network, shape); }, form);
 }
 
-Storage storage_of(const Network& network, const Form& form) {
+std::size_t state_bytes(const Network& network, const Form& form) {
   return std::visit(
-      [&]<typename AShape>(const AShape& shape) -> Storage {
-        if constexpr (HasStorage<AShape>) {
-          return {state_bytes(network, shape), scratch_bytes(network, shape)};
-        }
-        return {};
+      [&]<typename AShape>(const AShape& shape) -> std::size_t {
+        if constexpr (HasState<AShape>) return state_bytes(network, shape);
+        return 0;
       },
       form);
 }

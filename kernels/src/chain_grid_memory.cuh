@@ -10,7 +10,6 @@ struct Arguments {
   float* y[kDepth];
   float* z[kDepth];
   unsigned* state;
-  float* scratch;
 };
 
 constexpr int kRows = grid_rows(kInput);

@@ -167,8 +167,4 @@ std::size_t state_bytes(const Network& network, const GridShape& shape) {
   return sizeof(unsigned) * (records + 2 * static_cast<std::size_t>(shape.copies) * words);
 }
 
-std::size_t scratch_bytes(const Network&, const GridShape&) {
-  return 0;
-}
-
 }  // namespace ai::kernels::chain

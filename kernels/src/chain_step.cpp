@@ -44,14 +44,11 @@ struct Memory {
 
 Memory memory_of(std::span<const GemmPlan> plans, const Network& network, const Form& form) {
   Memory memory{reads_of(plans), writes_of(plans, network), {}, arguments_of(plans, network)};
-  const Storage storage = storage_of(network, form);
-  if (storage.state + storage.scratch == 0) return memory;
-  for (const std::size_t bytes : {storage.state, storage.scratch}) {
-    void* const at = bytes > 0 ? symbolic::allocate(bytes) : nullptr;
-    memory.arguments.push_back(at);
-    if (bytes > 0) memory.writes.push_back(range_of(at, bytes));
+  if (const std::size_t bytes = state_bytes(network, form); bytes > 0) {
+    memory.arguments.push_back(symbolic::allocate(bytes));
+    memory.state = {range_of(memory.arguments.back(), bytes)};
+    memory.writes.push_back(memory.state.front());
   }
-  if (storage.state > 0) memory.state = {range_of(memory.arguments.end()[-2], storage.state)};
   return memory;
 }
 
@@ -76,7 +73,7 @@ class ChainStep final : public Step {
 
   // The kernel's one parameter is a structure of these addresses. Several threads may be here.
   Status enqueue(const AddressMap& addresses, Stream stream) override {
-    std::array<void*, 3 + 4 * kMostLayers> parameter;
+    std::array<void*, 2 + 4 * kMostLayers> parameter;
     std::transform(arguments_.begin(), arguments_.end(), parameter.begin(),
                    [&](void* at) { return at == nullptr ? nullptr : addresses(at); });
     void* parameters[] = {parameter.data()};

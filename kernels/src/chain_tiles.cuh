@@ -6,8 +6,14 @@
 // barrier of the block while it multiplies. As a chunk of weights is used up, its room is filled
 // with weights of the next layer, so that these are there when their layer begins; what it waits
 // for is the other blocks' results alone.
+//
+// What is passed on is its own flag: an element is 0 until it is there, and 0 is passed on as -0. A
+// warp fetches a chunk until nothing in it is 0; words are never seen in parts, and copies that
+// bypass the first cache see what others have written. There are two sets of elements: a launch
+// uses one and clears the other for the next. Which one is told by a count of launches that each
+// block keeps for itself.
 
-#include "kernels/chain_tiles_wait.cuh"
+#include "kernels/chain_tiles_pass.cuh"
 
 namespace ai::kernels::chain {
 
@@ -18,17 +24,6 @@ __device__ __forceinline__ float tree(const float (&p)[n][m], int v) {
     return p[first][v];
   } else {
     return tree<first, count / 2>(p, v) + tree<first + count / 2, count / 2>(p, v);
-  }
-}
-
-template <int count>
-__device__ __forceinline__ void store(float* to, const float* from) {
-  if constexpr (count == 4) {
-    *reinterpret_cast<float4*>(to) = make_float4(from[0], from[1], from[2], from[3]);
-  } else if constexpr (count == 2) {
-    *reinterpret_cast<float2*>(to) = make_float2(from[0], from[1]);
-  } else {
-    *to = from[0];
   }
 }
 
@@ -108,11 +103,7 @@ __device__ __forceinline__ void finish(const Arguments& args, const Where& at, c
       y[v] = activation::apply<layer.act>(z[v], layer.slope);
     }
     if (!kWholeGroups && row >= kInput.rows) continue;
-    if constexpr (!passes_y(layer) && l + 1 < kDepth) {
-      constexpr int kStride = pass_stride(layer);
-      float* const pass = args.scratch + scratch_of(kInput, kLayers, l) + row * kStride;
-      if (column < kStride) store<kVector>(pass + column, y);
-    }
+    if constexpr (l + 1 < kDepth) pass_on<l, kVector>(args, at, row, column, y);
     if constexpr (layer.writes_y)
       write<l, layer.y16, kVector>(args.y[l] + row * layer.y_m, column, y);
     if constexpr (layer.writes_z)
@@ -145,9 +136,14 @@ __device__ __forceinline__ void run(const Arguments& args, const Where& at) {
       }
       const Inputs<l, round> own(args, at);
       if constexpr (!begins) {
-        if constexpr (round == 0) wait_for<l == 0 ? 0 : l - 1>(args, at);
+        if constexpr (l > 0) {
+          own.take(at, 0);
+          commit();
+          wait_for_all_but<0>();
+          await(own, at, 0);
+        }
 #pragma unroll
-        for (int c = 0; c < kShape.slots; ++c) {
+        for (int c = l > 0 ? 1 : 0; c < kShape.slots; ++c) {
           if (c < tile.chunks) own.take(at, c);
           commit();
         }
@@ -156,15 +152,7 @@ __device__ __forceinline__ void run(const Arguments& args, const Where& at) {
       float sums[8][8] = {};
       add_up<l, round>(args, at, mine, own, sums);
       finish<l, round>(args, at, mine, sums, bias);
-      if constexpr (l + 1 < kDepth) {
-        constexpr int kReader = l + 1 < kTiled ? l + 1 : l;
-        int counter = 0;
-        if constexpr (counters_of(kLayers, kDepth, kShape, l) > 1)
-          counter = column_of<l, round>(at) / kTile<kReader>.terms;
-        unsigned* const to = counter_of(args, at, l) + counter * kCounterStride;
-        __syncthreads();
-        if (threadIdx.x == 0) arrive(to);
-      }
+      if constexpr (l + 1 < kDepth) __syncthreads();
     } else {
       const Ahead<kNextLayer<l, round>, kNextRound<l, round>> next(args, at);
       next.take(at, 0, kShape.ahead);

@@ -13,7 +13,6 @@ struct Arguments {
   float* y[kDepth];
   float* z[kDepth];
   unsigned* state;
-  float* scratch;
 };
 
 constexpr int kTiled = tiled_of(kLayers, kDepth);
@@ -56,6 +55,14 @@ __device__ __forceinline__ void copy(unsigned to, const float* from, int bytes) 
                  "r"(bytes), "n"(4 * to_offset), "n"(4 * from_offset)
                  : "memory");
   }
+}
+
+/// Not before what stands before it.
+__device__ __forceinline__ void load_shared4(unsigned from, unsigned* v) {
+  asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(v[0]), "=r"(v[1]), "=r"(v[2]), "=r"(v[3])
+               : "r"(from)
+               : "memory");
 }
 
 __device__ __forceinline__ void commit() {
@@ -131,18 +138,25 @@ __device__ __forceinline__ int clamped(int row) {
   return kWholeGroups || row < kInput.rows ? row : kInput.rows - 1;
 }
 
+/// Where layer l leaves its results for the next one, in the set of launch `launch`.
+template <int l>
+__device__ __forceinline__ float* passed_by(const Arguments& args, unsigned launch) {
+  constexpr long long kFirst = set_at(kInput, kLayers, kDepth, kShape, 0);
+  constexpr long long kSet = set_at(kInput, kLayers, kDepth, kShape, 1) - kFirst;
+  float* const all = reinterpret_cast<float*>(args.state);
+  return all + (kFirst + launch % 2 * kSet + passed(kInput, kLayers, l));
+}
+
 /// What layer l reads, row m at [m * kReads<l>].
 template <int l>
 constexpr int kReads = l == 0 ? kInput.x_m : pass_stride(kLayers[l == 0 ? 0 : l - 1]);
 
 template <int l>
-__device__ __forceinline__ const float* reads(const Arguments& args) {
+__device__ __forceinline__ const float* reads(const Arguments& args, const Where& at) {
   if constexpr (l == 0) {
     return args.x;
-  } else if constexpr (passes_y(kLayers[l - 1])) {
-    return args.y[l - 1];
   } else {
-    return args.scratch + scratch_of(kInput, kLayers, l - 1);
+    return passed_by<l - 1>(args, at.launches);
   }
 }
 
@@ -168,7 +182,7 @@ struct Inputs {
   unsigned to;
 
   __device__ __forceinline__ Inputs(const Arguments& args, const Where& at)
-      : all(reads<l>(args)), from(all), to(shared_address(at.inputs)) {
+      : all(reads<l>(args, at)), from(all), to(shared_address(at.inputs)) {
     if constexpr (kWhole) {
       const int row = at.lane / kQuads;
       const int term = at.lane % kQuads * 4;
@@ -188,6 +202,24 @@ struct Inputs {
     }
   }
 
+  /// Whether what the lane has taken of chunk c was there: all of it that is not is 0.
+  __device__ __forceinline__ bool is_there(const Where& at, int c) const {
+    static_assert(l > 0);
+    const int own = at.lane % kQuads * 4;
+    if (tile.terms * kTilesWarps != kTerms && at.warp * tile.terms + c * tile.chunk + own >= kTerms)
+      return true;
+    const unsigned mine =
+        shared_address(at.inputs) + slot_of(c) + (at.lane / kQuads * tile.stride + own) * 4;
+    unsigned least = ~0U;
+#pragma unroll
+    for (int i = 0; i < tile.rows / kRows; ++i) {
+      unsigned v[4];
+      load_shared4(mine + i * (kRows * tile.stride * 4), v);
+      least = min(min(least, min(v[0], v[1])), min(v[2], v[3]));
+    }
+    return least != 0;
+  }
+
  private:
   static __device__ __forceinline__ int slot_of(int c) {
     return c % kShape.slots * (kLayout.inputs * 4);
@@ -205,7 +237,8 @@ struct Inputs {
     const int row = at.lane / kLanes;
     const int own = part * each + at.lane % kLanes * kWidth;
     const int term = at.warp * tile.terms + c * tile.chunk + own;
-    const int bytes = bytes_of<kWidth>(kTerms - term);
+    // What another layer passes on is padded.
+    const int bytes = l > 0 ? (term < kTerms ? 16 : 0) : bytes_of<kWidth>(kTerms - term);
     const float* begin = all + (bytes > 0 ? term * kStep : 0);
     unsigned slot = shared_address(at.inputs) + slot_of(c) + (row * tile.stride + own) * 4;
     if constexpr (kWholeGroups && kNear) {

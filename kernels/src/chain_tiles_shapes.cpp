@@ -16,7 +16,7 @@ constexpr int kMostSlots = 4;
 constexpr int kMostAhead = 16;
 constexpr int kMostStages = 16;  // tiles of a block, one after another: each has code of its own
 constexpr int kFewestRows = 8;
-constexpr std::size_t kMostShapes = 6;
+constexpr std::size_t kMostShapes = 3;
 
 // Cycles, fitted to what an H200 took for 128 rows of 479-1024-1024-512-256-1 and 256 rows of four
 // layers of 1024: a cooperative launch; until the first values are there; sums over warps, of a
@@ -28,7 +28,7 @@ constexpr double kFold = 700;
 constexpr double kResult = 0.5;
 constexpr double kReached = 0.67;
 constexpr double kReachedByHalfLines = 0.64;  // chunks of 16
-constexpr double kHop = 2000;
+constexpr double kHop = 1200;
 constexpr double kFetch = 31;      // bytes
 constexpr double kCopyOfFour = 4;  // of a warp, 4 bytes a lane: a cycle each, and more to come
 constexpr double kNarrow = 600;
@@ -196,6 +196,9 @@ std::vector<TilesShape> tiles_shapes(const Network& network, const Machine& mach
   }
   std::stable_sort(all.begin(), all.end(),
                    [](const Estimated& a, const Estimated& b) { return a.us < b.us; });
+  // Each stage has code of its own, and takes its time to compile.
+  std::erase_if(all, [&, most = all.empty() ? 0 : stages_of(network, all.front().shape)](
+                         const Estimated& each) { return stages_of(network, each.shape) > most; });
   all.resize(std::min(all.size(), kMostShapes));
   std::vector<TilesShape> shapes;
   for (const Estimated& each : all) shapes.push_back(each.shape);
@@ -212,15 +215,9 @@ LaunchShape launch_shape(const Network& network, const TilesShape& shape) {
 }
 
 std::size_t state_bytes(const Network& network, const TilesShape& shape) {
-  const int end =
-      counter_at(network.input, shape, depth_of(network), groups_of(network.input, shape), 0);
-  return sizeof(unsigned) * static_cast<std::size_t>(end);
-}
-
-std::size_t scratch_bytes(const Network& network, const TilesShape&) {
   const long long elements =
-      scratch_of(network.input, network.layers.data(), depth_of(network) - 1);
-  return sizeof(float) * static_cast<std::size_t>(elements);
+      set_at(network.input, network.layers.data(), depth_of(network), shape, 2);
+  return sizeof(unsigned) * static_cast<std::size_t>(elements);
 }
 
 }  // namespace ai::kernels::chain

@@ -22,6 +22,17 @@ __device__ __forceinline__ void load(const float* from, float* to) {
   }
 }
 
+template <int count>
+__device__ __forceinline__ void store(float* to, const float* from) {
+  if constexpr (count == 4) {
+    *reinterpret_cast<float4*>(to) = make_float4(from[0], from[1], from[2], from[3]);
+  } else if constexpr (count == 2) {
+    *reinterpret_cast<float2*>(to) = make_float2(from[0], from[1]);
+  } else {
+    *to = from[0];
+  }
+}
+
 constexpr int log2_of(int value) {
   return value <= 1 ? 0 : 1 + log2_of(value / 2);
 }
@@ -137,6 +148,16 @@ requires(l >= kTiled) struct Ahead<l, round> {
   __device__ __forceinline__ void take(const Where&, int, int) const {}
 };
 
+/// Until chunk c, which has been taken, is one that the other blocks had written.
+template <int l, int round>
+__device__ __forceinline__ void await(const Inputs<l, round>& own, const Where& at, int c) {
+  while (!__all_sync(~0U, own.is_there(at, c))) {
+    own.take(at, c);
+    commit();
+    wait_for_all_but<0>();
+  }
+}
+
 /// The warp's share of every sum of its tile.
 template <int l, int round>
 __device__ __forceinline__ void add_up(const Arguments& args, const Where& at, const Mine<l>& mine,
@@ -193,6 +214,9 @@ __device__ __forceinline__ void add_up(const Arguments& args, const Where& at, c
 #pragma unroll 1
     for (int c = 0; c < kChunks; ++c) {
       wait_for_all_but<kShape.slots - 1>();
+      if constexpr (l > 0) {
+        if (c > 0) await(own, at, c);
+      }
       __syncwarp();
       add_steps(c, 0, kSteps);
       __syncwarp();

@@ -24,12 +24,6 @@ namespace ai::kernels::chain {
 /// The blocks of the last two wait for one another: they are launched cooperatively.
 using Form = std::variant<Shape, RowsShape, GridShape, TilesShape>;
 
-/// Memory of one launch beside its operands.
-struct Storage {
-  std::size_t state = 0;    ///< bytes that are zero at first and nobody else's (Step::state)
-  std::size_t scratch = 0;  ///< bytes that hold anything before a launch and after it
-};
-
 /// What is unique to a form in words, and what parse_form takes back. May throw std::bad_alloc, as
 /// may all below.
 [[nodiscard]] std::string name_of(const Form& form);
@@ -56,6 +50,7 @@ struct Storage {
 [[nodiscard]] std::string source_of(const Network& network, const Form& form);
 
 [[nodiscard]] LaunchShape launch_shape(const Network& network, const Form& form);
-[[nodiscard]] Storage storage_of(const Network& network, const Form& form);
+/// Of memory beside the operands that is zero at first and nobody else's (Step::state); often 0.
+[[nodiscard]] std::size_t state_bytes(const Network& network, const Form& form);
 
 }  // namespace ai::kernels::chain

@@ -46,6 +46,5 @@ namespace ai::kernels::chain {
 /// What a launch needs beside its operands: counts of launches, and the words that blocks send each
 /// other. They begin as zeros and belong to one step.
 [[nodiscard]] std::size_t state_bytes(const Network& network, const GridShape& shape);
-[[nodiscard]] std::size_t scratch_bytes(const Network& network, const GridShape& shape);
 
 }  // namespace ai::kernels::chain

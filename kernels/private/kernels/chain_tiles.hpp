@@ -44,9 +44,7 @@ namespace ai::kernels::chain {
 
 [[nodiscard]] LaunchShape launch_shape(const Network& network, const TilesShape& shape);
 
-/// Counts of launches and of results, zeros at first; and results that the next layer reads where
-/// it does not read Y.
+/// Counts of launches, and what layers pass on; zeros at first.
 [[nodiscard]] std::size_t state_bytes(const Network& network, const TilesShape& shape);
-[[nodiscard]] std::size_t scratch_bytes(const Network& network, const TilesShape& shape);
 
 }  // namespace ai::kernels::chain

@@ -98,41 +98,27 @@ constexpr int groups_of(const Input& input, const TilesShape& shape) {
   return div_up(input.rows, shape.group);
 }
 
-/// Whether the next layer reads Y; else it reads a copy in scratch memory.
-constexpr bool passes_y(const Layer& layer) {
-  return layer.writes_y && layer.y16;
-}
-
-/// From row to row of what the next layer reads.
+/// From row to row of what a layer passes on to the next one: whole units of 16 bytes.
 constexpr int pass_stride(const Layer& layer) {
-  return passes_y(layer) ? layer.y_m : round_up(layer.n, 4);
+  return round_up(layer.n, 4);
 }
 
-/// Elements of scratch memory that the first `count` layers take, of a network with more.
-constexpr long long scratch_of(const Input& input, const Layer* layers, int count) {
+/// Elements that the first `count` layers pass on.
+constexpr long long passed(const Input& input, const Layer* layers, int count) {
   long long sum = 0;
-  for (int l = 0; l < count; ++l) {
-    if (!passes_y(layers[l])) sum += static_cast<long long>(input.rows) * round_up(layers[l].n, 4);
-  }
+  for (int l = 0; l < count; ++l)
+    sum += static_cast<long long>(input.rows) * pass_stride(layers[l]);
   return sum;
 }
 
-/// A layer's results are counted apart for each warp that reads them, where tiles allow it.
-constexpr int counters_of(const Layer* layers, int count, const TilesShape& shape, int layer) {
-  if (layer + 1 >= tiled_of(layers, count)) return 1;
-  const Tile next = tile_of(layers[layer + 1], shape);
-  return next.terms % tile_of(layers[layer], shape).columns == 0 ? kTilesWarps : 1;
+/// State memory, in elements of 4 bytes: how often each block was launched, then two sets of what
+/// layers pass on.
+constexpr long long sets_at(const Input& input, const TilesShape& shape) {
+  return round_up(groups_of(input, shape) * shape.members, kWarp);
 }
-
-/// State memory, in elements of 4 bytes: how often each block was launched, then the counters of
-/// every group and layer, so far from each other that they share no line.
-inline constexpr int kCounterStride = 32;
-constexpr int counters_at(const Input& input, const TilesShape& shape) {
-  return round_up(groups_of(input, shape) * shape.members, kCounterStride);
-}
-constexpr int counter_at(const Input& input, const TilesShape& shape, int depth, int group,
-                         int layer) {
-  return counters_at(input, shape) + (group * depth + layer) * kTilesWarps * kCounterStride;
+constexpr long long set_at(const Input& input, const Layer* layers, int count,
+                           const TilesShape& shape, int set) {
+  return sets_at(input, shape) + set * passed(input, layers, count - 1);
 }
 
 /// Where things lie in a warp's part of shared memory, in elements of 4 bytes.

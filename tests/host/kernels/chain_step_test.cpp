@@ -170,43 +170,42 @@ struct Cooperative {
     const auto shapes = tiles_shapes(network, machine);
     REQUIRE(!shapes.empty());
     step = step_of(chain.run({false, true, true}), shapes.front());
-    storage = storage_of(network, shapes.front());
-    fake_chain::state().addresses += 2;
+    bytes = state_bytes(network, shapes.front());
+    fake_chain::state().addresses += 1;
   }
   Chain chain{{512, 512, 512, 512}, 64};
   std::shared_ptr<ai::Step> step;
-  ai::kernels::chain::Storage storage;
+  std::size_t bytes = 0;
 };
 
 }  // namespace
 
 TEST_CASE("memory of a step's own: among what it writes, symbolic, its state told apart") {
   const Cooperative made;
-  REQUIRE(made.storage.state > 0);
+  REQUIRE(made.bytes > 0);
   REQUIRE(made.step->state().size() == 1);
   const MemoryRange state = made.step->state()[0];
-  CHECK(state.end() - state.begin == made.storage.state);
+  CHECK(state.end() - state.begin == made.bytes);
   std::size_t symbolic = 0;
-  bool has_state = false;
   for (const MemoryRange& range : made.step->writes()) {
     if (!ai::symbolic::is_symbolic(reinterpret_cast<const void*>(range.begin))) continue;
-    symbolic += range.end() - range.begin;
-    has_state = has_state || range.begin == state.begin;
+    symbolic += 1;
+    CHECK(range.begin == state.begin);
+    CHECK(range.end() == state.end());
   }
-  CHECK(has_state);
-  CHECK(symbolic >= made.storage.state);
+  CHECK(symbolic == 1);
 }
 
 TEST_CASE("memory of a step's own comes behind its operands, and the launch is cooperative") {
   const Cooperative made;
-  std::vector<float> place(made.storage.state / sizeof(float));
+  std::vector<float> place(made.bytes / sizeof(float));
   const MemoryRange state = made.step->state()[0];
   ai::AddressMap addresses;
-  addresses.add(state.begin, made.storage.state, place.data());
+  addresses.add(state.begin, made.bytes, place.data());
   const fake_chain::Launch launch = launch_of(*made.step, addresses);
   CHECK(launch.cooperative);
   CHECK(launch.blocks <= 132);
-  REQUIRE(launch.parameter.size() == 1 + 4 * 3 + 2);
+  REQUIRE(launch.parameter.size() == 1 + 4 * 3 + 1);
   CHECK(launch.parameter[13] == place.data());
   CHECK(launch.parameter[1 + 3 + 3] == nullptr);  // the Y that is not kept
 }

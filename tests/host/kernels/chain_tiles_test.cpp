@@ -116,20 +116,17 @@ TEST_CASE("tiles cover every layer, and a warp's lanes a tile") {
   }
 }
 
-TEST_CASE("results are counted apart for the warps that read them where tiles lie within one") {
-  const Network network = ranking();
-  const TilesShape shape{32, 32, 32, 2, 4, false};
+TEST_CASE("what layers pass on takes whole units of 16 bytes a row, twice") {
+  const Network network = chain_test::network({64, 97, 5, 3}, ai::ActKind::ReLU, 17);
   const Layer* const layers = network.layers.data();
-  CHECK(tiled_of(layers, 5) == 4);  // the last layer has one column
-  // Of 1024 terms a warp has 128, four tiles; of 256 it has 32, one tile.
-  CHECK(counters_of(layers, 5, shape, 0) == kTilesWarps);
-  CHECK(counters_of(layers, 5, shape, 2) == kTilesWarps);
-  CHECK(counters_of(layers, 5, shape, 3) == 1);
-  const Network small = chain_test::network({64, 96, 96, 96}, ai::ActKind::ReLU, 16);
-  // Of 96 terms a warp has 16; a tile has 32 columns.
-  const TilesShape broad{16, 3, 16, 2, 2, false};
-  REQUIRE(tile_of(small.layers[0], broad).columns == 32);
-  CHECK(counters_of(small.layers.data(), 3, broad, 0) == 1);
+  CHECK(passed(network.input, layers, 0) == 0);
+  CHECK(passed(network.input, layers, 1) == 17 * 100);
+  CHECK(passed(network.input, layers, 2) == 17 * (100 + 8));
+  // Two groups of three blocks; what they count fills a line.
+  const TilesShape shape{16, 3, 16, 2, 2, false};
+  CHECK(set_at(network.input, layers, 3, shape, 0) == 32);
+  CHECK(set_at(network.input, layers, 3, shape, 1) == 32 + 17 * 108);
+  CHECK(state_bytes(network, shape) == 4 * (32 + 2 * 17 * 108));
 }
 
 TEST_CASE("tiles shapes are few, fit, and differ") {
@@ -164,13 +161,11 @@ TEST_CASE("what a launch of the tiles kernel takes") {
   CHECK(launch.cluster == 1);
   // A warp: two chunks of 32 rows, 40 apart, and four of 32 x 32 weights.
   CHECK(launch.shared_bytes == 8 * (2 * 32 * 40 + 4 * 32 * 32) * 4);
-  // A word a block, and a line of 128 bytes for each of 8 counters of 5 layers of 4 groups.
-  CHECK(state_bytes(ranking(100), shape) == 128 * 4 + 4 * 5 * 8 * 128);
-  CHECK(scratch_bytes(ranking(100), shape) == 0);
+  // A word a block, and two sets of what is passed on, whether Y is written or not.
+  CHECK(state_bytes(ranking(100), shape) == 4 * (128 + 2 * 100 * (1024 + 1024 + 512 + 256)));
   Network network = ranking(100);
   network.layers[1].writes_y = false;
-  network.layers[2].y16 = false;
-  CHECK(scratch_bytes(network, shape) == 100 * (1024 + 512) * 4);
+  CHECK(state_bytes(network, shape) == state_bytes(ranking(100), shape));
 }
 
 TEST_CASE("the tiles kernel compiles for sm_90a and sm_80 without spills") {
