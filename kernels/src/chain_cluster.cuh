@@ -51,12 +51,6 @@ __device__ inline void meet_end() {
   asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
 
-/// Tells a barrier of a block of the cluster that whatever this block wrote so far is there.
-__device__ inline void arrive_at(unsigned barrier) {
-  asm volatile("mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%0];" ::"r"(barrier)
-               : "memory");
-}
-
 /// Until everything that a barrier expects is there.
 __device__ inline void wait(unsigned barrier) {
   unsigned done;

@@ -152,14 +152,14 @@ __device__ __forceinline__ void run(const Arguments& args, const Where& at) {
       float sums[8][8] = {};
       add_up<l, round>(args, at, mine, own, sums);
       finish<l, round>(args, at, mine, sums, bias);
-      if constexpr (l + 1 < kDepth) __syncthreads();
+      // Sums were read where the next inputs go. And every thread has read how often the block was
+      // launched, before that changes: each block has a tile.
+      if constexpr (!ends) __syncthreads();
     } else {
       const Ahead<kNextLayer<l, round>, kNextRound<l, round>> next(args, at);
       next.take(at, 0, kShape.ahead);
       commit();
     }
-    // Sums were read where the next inputs go.
-    if constexpr (l + 1 == kDepth && !ends) __syncthreads();
     run<kNextLayer<l, round>, kNextRound<l, round>>(args, at);
   }
 }

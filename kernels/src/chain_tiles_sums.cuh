@@ -1,7 +1,7 @@
 // A warp's share of a tile of the tiles kernel; for chain_tiles.cuh.
 #pragma once
 
-#include "kernels/chain_tiles_fetch.cuh"
+#include "kernels/chain_tiles_weights.cuh"
 
 namespace ai::kernels::chain {
 

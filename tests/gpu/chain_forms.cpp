@@ -21,19 +21,19 @@ using gpu::ChainNetwork;
 using gpu::ChainSpec;
 using gpu::ChainVerdict;
 
-/// Device memory for the symbolic storage of a step: zero where the step keeps state, else NaN.
+/// Device memory for the symbolic storage of a step, which is state: zero at first.
 class OwnMemory {
  public:
   explicit OwnMemory(const ai::Step& step) {
     for (const ai::MemoryRange& range : step.writes()) {
       if (!ai::symbolic::is_symbolic(reinterpret_cast<const void*>(range.begin))) continue;
-      bool is_state = false;
-      for (const ai::MemoryRange& state : step.state()) is_state |= state.begin == range.begin;
+      REQUIRE(step.state().size() == 1);
+      REQUIRE(step.state()[0].begin == range.begin);
       const std::size_t bytes = range.end() - range.begin;
       void* block = nullptr;
       gpu::require_done(cudaMalloc(&block, bytes), "memory of a step");
       blocks_.push_back(block);
-      gpu::require_done(cudaMemset(block, is_state ? 0 : 0xFF, bytes), "memory of a step");
+      gpu::require_done(cudaMemset(block, 0, bytes), "memory of a step");
       addresses.add(range.begin, bytes, block);
     }
     gpu::require_done(cudaDeviceSynchronize(), "memory of a step");

@@ -114,7 +114,7 @@ class Hammer {
           random_chain(77, {.layers = 6, .width = 200, .batch = 40, .has_octaves = true}),
           hidden(plain_chain({479, 1024, 1024, 256, 3}, ai::ActKind::ReLU, 1)),
           plain_chain({235, 1024, 1024, 64}, ai::ActKind::GELUTanh, 128),
-          plain_chain({64, 64, 64, 63}, ai::ActKind::ReLU, 4099)};
+          plain_chain({64, 64, 64, 63}, ai::ActKind::ReLU, 16411)};
 }
 
 }  // namespace gpu

@@ -28,6 +28,7 @@ inline void check_compiled(const std::vector<ai::cuda::CompileRequest>& requests
     const auto& cubin = (*compiled)[i];
     REQUIRE_MESSAGE(cubin.ok(), cubin.status().to_string());
     CHECK(cubin->image.find(kKernelName) != std::string::npos);
+    CHECK_MESSAGE(cubin->log.find("warning") == std::string::npos, cubin->log);
     const auto uses = ai::cuda::read_resource_use(cubin->log);
     bool found = false;
     for (const ai::cuda::ResourceUse& use : uses) {

@@ -19,7 +19,7 @@ TEST_CASE("the backend names the version of cuBLASLt that was loaded, and its ow
   const auto backend = fake_device::fresh_backend();
   const ai::Result<std::string> libraries = backend->libraries();
   REQUIRE(libraries.ok());
-  CHECK(*libraries == "cuBLASLt 13.2.7, kernels 4");
+  CHECK(*libraries == "cuBLASLt 13.2.7, kernels 5");
   CHECK(fake_lt::state().loads == 1);
   CHECK(*backend->libraries() == *libraries);
   CHECK(fake_lt::state().loads == 1);
@@ -30,7 +30,7 @@ TEST_CASE("a backend without cuBLASLt has its own candidates all the same") {
     return ai::Status(StatusCode::Unsupported, "libcublasLt.so.13 is nowhere");
   });
   REQUIRE_MESSAGE(libraries.ok(), libraries.status().to_string());
-  CHECK(*libraries == "no cuBLASLt, kernels 4");
+  CHECK(*libraries == "no cuBLASLt, kernels 5");
 }
 
 TEST_CASE("what may go well the next time is no missing library") {
