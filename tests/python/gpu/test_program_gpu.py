@@ -20,8 +20,9 @@ def same(given, expected) -> None:
     assert torch.equal(given.cpu(), expected.cpu())
 
 
+@pytest.mark.parametrize("fuse_layers", [False, True])
 @pytest.mark.parametrize("tuning", ["off", "measure"])
-def test_a_network_with_temporaries_equals_the_oracle(tuning):
+def test_a_network_with_temporaries_equals_the_oracle(tuning, fuse_layers):
     rng = np.random.default_rng(5)
     x, w1, b1, w2 = (rng.normal(0, 1, s).astype(np.float32) for s in ((16, 64), (64, 96), (96,), (96, 8)))
     on_gpu = [torch.from_numpy(v).cuda() for v in (x, w1, b1, w2)]
@@ -30,7 +31,7 @@ def test_a_network_with_temporaries_equals_the_oracle(tuning):
     h = program.temporary((16, 96))
     program.forward(on_gpu[0], on_gpu[1], on_gpu[2], h, Z=z, act="relu")
     program.forward(h, on_gpu[3], None, y)
-    executable = ge.capture(program, tuning=tuning, tuning_budget_s=1.0)
+    executable = ge.capture(program, tuning=tuning, tuning_budget_s=1.0, fuse_layers=fuse_layers)
     assert executable.target == ge.Target.CUDA
     executable.launch()
     executable.wait()
@@ -40,7 +41,11 @@ def test_a_network_with_temporaries_equals_the_oracle(tuning):
     off = np.abs(y.cpu().numpy() - expected.value)
     assert (off <= expected.tolerance + hidden.tolerance @ np.abs(w2)).all()
     assert "forward Y[16,8]" in executable.explain()
-    assert executable.workspace_bytes >= 16 * 96 * 4
+    assert ("forward Y[16,8] in 2 layers" in executable.explain()) == fuse_layers
+    if len(executable.nodes()) == 1:  # what is passed on stays on chip
+        assert fuse_layers
+    else:
+        assert executable.workspace_bytes >= 16 * 96 * 4
     assert all(node.kind for node in executable.nodes())
 
 

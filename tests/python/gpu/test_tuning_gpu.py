@@ -39,20 +39,20 @@ def test_a_second_capture_takes_what_the_first_measured(tmp_path):
     path = tmp_path / "folder" / "tuning.json"
     program, y, expected = chain()
     first = replayed(program, y, expected, tuning_cache=path)
-    assert first.tuning.measured == first.tuning.tasks == 2
+    assert first.tuning.measured == first.tuning.tasks == 3  # each layer, and both as one
     assert first.tuning.candidates_timed > 2 and first.tuning.heuristic_queries > 0
     stored = json.loads(path.read_text())
     assert stored["format"] == "graph_executor tuning"
 
     second = replayed(program, y, expected, tuning_cache=path)
     report = second.tuning
-    assert (report.tasks, report.recalled, report.measured) == (2, 2, 0)
-    assert (report.candidates_timed, report.heuristic_queries) == (0, 0)
+    assert report.recalled == report.tasks >= 1 and report.measured == 0
+    assert (report.candidates_timed, report.heuristic_queries, report.kernels_compiled) == (0, 0, 0)
     assert str(path) in second.explain() and str(path) not in first.explain()
     assert [node.name for node in first.nodes()] == [node.name for node in second.nodes()]
 
     again = replayed(program, y, expected, tuning="remeasure", tuning_cache=path)
-    assert again.tuning.measured == 2 and again.tuning.recalled == 0
+    assert again.tuning.measured == 3 and again.tuning.recalled == 0
     off = replayed(program, y, expected, tuning="off", tuning_cache=path)
     assert off.tuning.candidates_timed == 0 and off.tuning.recalled == 0
 
@@ -84,7 +84,8 @@ def test_progress_is_told_and_what_a_handler_raises_ends_the_capture(tmp_path):
     seen: list[ge.TuningProgress] = []
     replayed(program, y, expected, tuning_cache="", on_tuning_progress=seen.append)
     assert len(seen) > 2
-    assert {progress.task for progress in seen} == {"forward Y[4,64] K=48", "forward Y[4,8] K=64"}
+    layers = {"forward Y[4,64] K=48", "forward Y[4,8] K=64"}
+    assert {progress.task for progress in seen} == layers | {"forward Y[4,8] in 2 layers, 48-64-8"}
     assert [progress.tasks_done for progress in seen] == sorted(progress.tasks_done for progress in seen)
     assert all(progress.candidates_done < progress.candidates for progress in seen)
     assert all(progress.budget_s == 2.0 for progress in seen)
