@@ -5,8 +5,13 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
+#include <deque>
+#include <future>
 #include <string>
+#include <thread>
+#include <utility>
 
 #include "chain_device.hpp"
 
@@ -16,6 +21,24 @@ using gpu::ChainSpec;
 using gpu::ChainVerdict;
 using gpu::DeviceChain;
 
+/// What a network came to on the GPU.
+struct Outcome {
+  ChainVerdict verdict;
+  std::size_t nodes = 0;
+  bool is_one = false;
+  std::string lines;  ///< of explain(), where it is not one
+};
+
+/// Any thread may be here.
+Outcome carried_out(const ChainSpec& spec, const ai::CaptureOptions& options) {
+  CAPTURE(gpu::to_string(spec));
+  DeviceChain chain(spec, options);
+  chain.run();
+  Outcome outcome{chain.verdict(), chain.executable.nodes().size(), chain.is_one(), {}};
+  if (!outcome.is_one) outcome.lines = gpu::run_lines(chain.executable);
+  return outcome;
+}
+
 /// What a set of random networks came to.
 struct Tally {
   int networks = 0;
@@ -23,30 +46,32 @@ struct Tally {
   int one_node = 0;  ///< of those
   std::size_t elements = 0;
   double worst = 0;
+
+  void add(const ChainSpec& spec, const Outcome& outcome) {
+    CAPTURE(gpu::to_string(spec));
+    CHECK(outcome.verdict.faults == "");
+    ++networks;
+    elements += outcome.verdict.elements;
+    worst = std::max(worst, outcome.verdict.worst);
+    if (spec.layers.size() < 2) return;
+    ++deep;
+    if (outcome.is_one) {
+      ++one_node;
+    } else {
+      MESSAGE("not one node but ", outcome.nodes, ": ", gpu::to_string(spec), "; ", outcome.lines);
+    }
+  }
 };
 
-void check_network(const ChainSpec& spec, const ai::CaptureOptions& options, Tally& tally) {
-  CAPTURE(gpu::to_string(spec));
-  DeviceChain chain(spec, options);
-  chain.run();
-  const ChainVerdict verdict = chain.verdict();
-  CHECK(verdict.faults == "");
-  ++tally.networks;
-  tally.elements += verdict.elements;
-  tally.worst = std::max(tally.worst, verdict.worst);
-  if (spec.layers.size() < 2) return;
-  ++tally.deep;
-  if (chain.is_one()) {
-    ++tally.one_node;
-  } else {
-    MESSAGE("not one node but ", chain.executable.nodes().size(), ": ", gpu::to_string(spec), "; ",
-            gpu::run_lines(chain.executable));
-  }
+ai::CaptureOptions unmeasured() {
+  return {.tuning = ai::Tuning::Off};
 }
 
-/// Measuring takes a second or two a network, so every eighth one is.
-ai::CaptureOptions options_of(int network) {
-  return network % 8 == 0 ? gpu::measured(2.0) : ai::CaptureOptions{.tuning = ai::Tuning::Off};
+/// Measuring takes a second or two a network, and nothing else should run meanwhile: so every
+/// eighth one is. The others, whose kernels take most of the time to compile, are captured and
+/// replayed by several threads.
+bool is_measured(int network) {
+  return network % 8 == 0;
 }
 
 /// Networks of `count` seeds from `seed` on, as many as there is time for, which should be all.
@@ -57,10 +82,27 @@ void check_networks(const std::string& what, int count, std::uint32_t seed, doub
   const auto seconds = [&] {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   };
+  const auto spec_of = [&](int network) {
+    return gpu::random_chain(seed + static_cast<std::uint32_t>(network), most);
+  };
   Tally tally;
-  while (tally.networks < count && seconds() < limit_s) {
-    check_network(gpu::random_chain(seed + static_cast<std::uint32_t>(tally.networks), most),
-                  options_of(tally.networks), tally);
+  std::deque<std::pair<ChainSpec, std::future<Outcome>>> running;
+  const auto finish_one = [&] {
+    auto [spec, outcome] = std::move(running.front());
+    running.pop_front();
+    tally.add(spec, outcome.get());
+  };
+  const std::size_t threads = std::clamp(std::thread::hardware_concurrency(), 1U, 8U);
+  for (int i = 0; i < count && seconds() < limit_s; ++i) {
+    if (is_measured(i)) continue;
+    if (running.size() == threads) finish_one();
+    const ChainSpec spec = spec_of(i);
+    running.emplace_back(
+        spec, std::async(std::launch::async, [spec] { return carried_out(spec, unmeasured()); }));
+  }
+  while (!running.empty()) finish_one();
+  for (int i = 0; i < count && seconds() < limit_s; ++i) {
+    if (is_measured(i)) tally.add(spec_of(i), carried_out(spec_of(i), gpu::measured(2.0)));
   }
   MESSAGE(tally.networks, " of ", count, " random networks, ", what, ", in ", seconds(),
           " s (limit ", limit_s, " s): ", tally.one_node, " of ", tally.deep,
@@ -85,8 +127,8 @@ TEST_CASE("small random networks equal the oracle, measured and not") {
   Tally tally;
   for (const std::uint32_t seed : {1U, 2U, 3U, 4U, 5U, 6U}) {
     const ChainSpec spec = gpu::random_chain(seed, small);
-    check_network(spec, gpu::measured(20.0), tally);
-    check_network(spec, {.tuning = ai::Tuning::Off}, tally);
+    tally.add(spec, carried_out(spec, gpu::measured(20.0)));
+    tally.add(spec, carried_out(spec, unmeasured()));
   }
   MESSAGE(tally.networks, " small networks, measured and not: ", tally.one_node, " of ", tally.deep,
           " with two layers or more are one node");
