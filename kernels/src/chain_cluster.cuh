@@ -2,11 +2,9 @@
 // chain kernel: PTX ISA 8.1, "st.async", "mapa", "mbarrier.try_wait".
 #pragma once
 
-namespace ai::kernels::chain {
+#include "kernels/chain_copy.cuh"
 
-__device__ inline unsigned shared_address(const void* pointer) {
-  return static_cast<unsigned>(__cvta_generic_to_shared(pointer));
-}
+namespace ai::kernels::chain {
 
 /// The same place in the shared memory of another block.
 __device__ inline unsigned in_block(unsigned address, int rank) {

@@ -60,7 +60,7 @@ __device__ __forceinline__ void request_biases(const Arguments& args, const Wher
       const bool inside = layer.has_bias && n < layer.n && row < kInput.rows;
       const float* const from =
           inside ? args.bias[l] + (row * layer.bias_m + n * layer.bias_n) : args.x;
-      copy_async<4>(at.shared + (kLayout.biases_at + (l + 1) * kWarp + lane) * 4, from, inside);
+      copy<1>(at.shared + (kLayout.biases_at + (l + 1) * kWarp + lane) * 4, from, inside ? 4 : 0);
     }
     request_biases<l + 1>(args, at, lane);
   }
@@ -117,7 +117,10 @@ __device__ __forceinline__ void finish(const Arguments& args, const Where& at, G
       if ((stage.writes & 2) != 0) args.z[l][row * stage.z_m + n] = z;
       if ((stage.writes & 1) != 0) args.y[l][row * stage.y_m + n] = y;
     }
-    if (l < 0) end_group<0>();
+    if (l < 0) {
+      end_group();
+      wait_for_groups<0>();
+    }
   }
   if (lane == 0) args.state[at.block * kGridRecord] = at.launch + 1;
 }

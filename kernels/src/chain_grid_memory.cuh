@@ -3,15 +3,6 @@
 
 namespace ai::kernels::chain {
 
-struct Arguments {
-  const float* x;
-  const float* w[kDepth];
-  const float* bias[kDepth];
-  float* y[kDepth];
-  float* z[kDepth];
-  unsigned* state;
-};
-
 constexpr int kRows = grid_rows(kInput);
 constexpr int kThreads = kShape.threads;
 constexpr int kWarps = kThreads / kWarp;
@@ -120,24 +111,6 @@ __device__ __forceinline__ void load_plain4(const float* from, float* v) {
                : "=f"(v[0]), "=f"(v[1]), "=f"(v[2]), "=f"(v[3])
                : "l"(from)
                : "memory");
-}
-
-template <int bytes>
-__device__ __forceinline__ void copy_async(unsigned to, const float* from, bool inside) {
-  const int size = inside ? bytes : 0;  // the rest becomes zeros
-  if constexpr (bytes == 16) {
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(size)
-                 : "memory");
-  } else {
-    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(to), "l"(from), "r"(size)
-                 : "memory");
-  }
-}
-
-/// Waits until at most `ahead` groups of copies are on their way, the one that ends here included.
-template <int ahead>
-__device__ __forceinline__ void end_group() {
-  asm volatile("cp.async.commit_group;\ncp.async.wait_group %0;" ::"n"(ahead) : "memory");
 }
 
 __device__ __forceinline__ void make_barrier(unsigned barrier, int count) {

@@ -7,7 +7,10 @@ namespace ai::kernels::chain {
 
 /// No more slices on their way than the shape allows.
 __device__ __forceinline__ void end_slice() {
-  if constexpr (kShape.ahead > 0) end_group<kShape.ahead>();
+  if constexpr (kShape.ahead > 0) {
+    end_group();
+    wait_for_groups<kShape.ahead>();
+  }
 }
 
 /// Term 4c + u of column 4h + j lies at [u][2c + h][j]. A slice is two copies of every thread.
@@ -32,13 +35,14 @@ __device__ __forceinline__ void fetch(const Arguments& args, const Where& at) {
           const bool row = layer.k % kGridTerms == 0 || term + u < layer.k;
           if constexpr (kWide<l>) {
             const bool inside = row && (layer.n % kGridColumns == 0 || column < layer.n);
-            copy_async<16>(to + u * stage.step, inside ? from + u * layer.w_k : args.w[l], inside);
+            copy<4>(to + u * stage.step, inside ? from + u * layer.w_k : args.w[l],
+                    inside ? 16 : 0);
           } else {
 #pragma unroll
             for (int j = 0; j < 4; ++j) {
               const bool inside = row && column + j < layer.n;
               const float* const here = from + (u * layer.w_k + j * layer.w_n);
-              copy_async<4>(to + u * stage.step + 4 * j, inside ? here : args.w[l], inside);
+              copy<1>(to + u * stage.step + 4 * j, inside ? here : args.w[l], inside ? 4 : 0);
             }
           }
           if (u % 2 == 1) end_slice();

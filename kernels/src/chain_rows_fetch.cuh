@@ -5,14 +5,6 @@
 
 namespace ai::kernels::chain {
 
-struct Arguments {
-  const float* x;
-  const float* w[kDepth];
-  const float* bias[kDepth];
-  float* y[kDepth];
-  float* z[kDepth];
-};
-
 constexpr int kThreads = kShape.warps * kWarp;
 constexpr int kRows = kShape.rows;
 constexpr RowsLayout kLayout = rows_layout_of(kLayers, kDepth, kShape);
@@ -101,24 +93,7 @@ __device__ inline int rows_of(const Where& at) {
 /// become zeros.
 template <int count>
 __device__ __forceinline__ void fetch(float* to, const float* from, int there) {
-  const int bytes = there <= 0 ? 0 : there < count ? 4 * there : 4 * count;
-  if constexpr (count == 4) {
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(to)),
-                 "l"(from), "r"(bytes)
-                 : "memory");
-  } else {
-    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(shared_address(to)),
-                 "l"(from), "r"(bytes)
-                 : "memory");
-  }
-}
-__device__ inline void end_group() {
-  asm volatile("cp.async.commit_group;" ::: "memory");
-}
-/// Until all but the last `pending` groups are there, of this thread.
-template <int pending>
-__device__ inline void wait_for_groups() {
-  asm volatile("cp.async.wait_group %0;" ::"n"(pending) : "memory");
+  copy<count>(shared_address(to), from, bytes_of<count>(there));
 }
 
 /// Element (k, n) to [k * columns + n]. Terms past the end are zeros, as their values are; what

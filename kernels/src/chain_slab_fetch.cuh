@@ -6,14 +6,6 @@
 
 namespace ai::kernels::chain {
 
-struct Arguments {
-  const float* x;
-  const float* w[kDepth];
-  const float* bias[kDepth];
-  float* y[kDepth];
-  float* z[kDepth];
-};
-
 constexpr int kSlab = kShape.slab;
 constexpr int kCluster = kShape.cluster;
 constexpr int kThreads = kShape.threads;

@@ -22,6 +22,17 @@ constexpr const char* kMathText =
     "inline bool isinf(float x) { return ::isinf(x); }\n"
     "}\n";
 
+// What make_chain_step passes: `state` where the kernel has any.
+constexpr const char* kArgumentsText =
+    "struct Arguments {\n"
+    "  const float* x;\n"
+    "  const float* w[kDepth];\n"
+    "  const float* bias[kDepth];\n"
+    "  float* y[kDepth];\n"
+    "  float* z[kDepth];\n"
+    "  unsigned* state;\n"
+    "};\n";
+
 std::string exact(float value) {
   char text[48];
   std::snprintf(text, sizeof text, "%aF", static_cast<double>(value));
@@ -57,7 +68,7 @@ std::string source_of(const Network& network, const Specification& specification
   using std::to_string;
   const bool aligned = specification.knows_alignment;
   std::string text =
-      "#include \"kernels/chain_cluster.cuh\"\n"
+      "#include \"kernels/chain_copy.cuh\"\n"
       "#include \"";
   text += specification.layout;
   text +=
@@ -73,7 +84,9 @@ std::string source_of(const Network& network, const Specification& specification
   text += ";\nconstexpr int kDepth = " + to_string(network.layers.size());
   text += ";\nconstexpr Layer kLayers[kDepth] = {\n";
   for (const Layer& layer : network.layers) text += "    " + text_of(layer, aligned) + ",\n";
-  text += "};\n}  // namespace ai::kernels::chain\n#include \"";
+  text += "};\n";
+  text += kArgumentsText;
+  text += "}  // namespace ai::kernels::chain\n#include \"";
   text += specification.kernel;
   return text + "\"\n";
 }

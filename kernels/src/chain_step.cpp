@@ -73,7 +73,7 @@ class ChainStep final : public Step {
 
   // The kernel's one parameter is a structure of these addresses. Several threads may be here.
   Status enqueue(const AddressMap& addresses, Stream stream) override {
-    std::array<void*, 2 + 4 * kMostLayers> parameter;
+    std::array<void*, 2 + 4 * kMostLayers> parameter = {};
     std::transform(arguments_.begin(), arguments_.end(), parameter.begin(),
                    [&](void* at) { return at == nullptr ? nullptr : addresses(at); });
     void* parameters[] = {parameter.data()};

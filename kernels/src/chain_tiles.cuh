@@ -138,14 +138,14 @@ __device__ __forceinline__ void run(const Arguments& args, const Where& at) {
       if constexpr (!begins) {
         if constexpr (l > 0) {
           own.take(at, 0);
-          commit();
-          wait_for_all_but<0>();
+          end_group();
+          wait_for_groups<0>();
           await(own, at, 0);
         }
 #pragma unroll
         for (int c = l > 0 ? 1 : 0; c < kShape.slots; ++c) {
           if (c < tile.chunks) own.take(at, c);
-          commit();
+          end_group();
         }
       }
       const Mine<l> mine(at.lane);
@@ -158,7 +158,7 @@ __device__ __forceinline__ void run(const Arguments& args, const Where& at) {
     } else {
       const Ahead<kNextLayer<l, round>, kNextRound<l, round>> next(args, at);
       next.take(at, 0, kShape.ahead);
-      commit();
+      end_group();
     }
     run<kNextLayer<l, round>, kNextRound<l, round>>(args, at);
   }
@@ -182,7 +182,7 @@ extern "C" __global__ void __launch_bounds__(kTilesThreads, 1)
     for (int part = 0; part < kParts; ++part) {
       Inputs<0, 0>(args, at).take<kParts>(at, 0, part);
       Weights<0, 0>(args, at).take<kParts>(at, 0, part);
-      commit();
+      end_group();
     }
   }
   const unsigned launches = args.state[blockIdx.x];

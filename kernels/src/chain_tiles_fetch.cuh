@@ -2,18 +2,9 @@
 // same specification.
 #pragma once
 
-#include "kernels/chain_cluster.cuh"
+#include "kernels/chain_copy.cuh"
 
 namespace ai::kernels::chain {
-
-struct Arguments {
-  const float* x;
-  const float* w[kDepth];
-  const float* bias[kDepth];
-  float* y[kDepth];
-  float* z[kDepth];
-  unsigned* state;
-};
 
 constexpr int kTiled = tiled_of(kLayers, kDepth);
 constexpr TilesLayout kLayout = tiles_layout(kLayers, kDepth, kShape);
@@ -35,43 +26,12 @@ struct Where {
   float* all;      // inputs of all warps
 };
 
-/// 16 bytes, so many elements behind `to` and `from`.
-template <int to_offset, int from_offset>
-__device__ __forceinline__ void copy16(unsigned to, const float* from) {
-  asm volatile("cp.async.cg.shared.global [%0+%2], [%1+%3], 16;" ::"r"(to), "l"(from),
-               "n"(4 * to_offset), "n"(4 * from_offset)
-               : "memory");
-}
-
-/// `bytes` of as many as `width` elements have, and zeros.
-template <int width, int to_offset = 0, int from_offset = 0>
-__device__ __forceinline__ void copy(unsigned to, const float* from, int bytes) {
-  if constexpr (width == 4) {
-    asm volatile("cp.async.cg.shared.global [%0+%3], [%1+%4], 16, %2;" ::"r"(to), "l"(from),
-                 "r"(bytes), "n"(4 * to_offset), "n"(4 * from_offset)
-                 : "memory");
-  } else {
-    asm volatile("cp.async.ca.shared.global [%0+%3], [%1+%4], 4, %2;" ::"r"(to), "l"(from),
-                 "r"(bytes), "n"(4 * to_offset), "n"(4 * from_offset)
-                 : "memory");
-  }
-}
-
 /// Not before what stands before it.
 __device__ __forceinline__ void load_shared4(unsigned from, unsigned* v) {
   asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
                : "=r"(v[0]), "=r"(v[1]), "=r"(v[2]), "=r"(v[3])
                : "r"(from)
                : "memory");
-}
-
-__device__ __forceinline__ void commit() {
-  asm volatile("cp.async.commit_group;" ::: "memory");
-}
-
-template <int count>
-__device__ __forceinline__ void wait_for_all_but() {
-  asm volatile("cp.async.wait_group %0;" ::"n"(count) : "memory");
 }
 
 /// `count` times 16 bytes, evenly spaced.
@@ -90,12 +50,6 @@ __device__ __forceinline__ void copy_all(unsigned to, const float* from, int byt
     copy<width, i * to_step, i * from_step>(to, from, bytes);
     copy_all<width, count, to_step, from_step, i + 1>(to, from, bytes);
   }
-}
-
-/// How many bytes there are of `width` elements where `left` are left.
-template <int width>
-__device__ __forceinline__ int bytes_of(int left) {
-  return left >= width ? 4 * width : left > 0 ? 4 * left : 0;
 }
 
 /// A stage is the tile of one layer and round. The stage after (l, round):

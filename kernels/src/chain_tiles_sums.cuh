@@ -153,8 +153,8 @@ template <int l, int round>
 __device__ __forceinline__ void await(const Inputs<l, round>& own, const Where& at, int c) {
   while (!__all_sync(~0U, own.is_there(at, c))) {
     own.take(at, c);
-    commit();
-    wait_for_all_but<0>();
+    end_group();
+    wait_for_groups<0>();
   }
 }
 
@@ -201,19 +201,19 @@ __device__ __forceinline__ void add_up(const Arguments& args, const Where& at, c
           own.template take<kParts>(at, c + 1, part);
           own_weights.template take<kParts>(at, c + 1, part);
         }
-        commit();
-        wait_for_all_but<kParts>();
+        end_group();
+        wait_for_groups<kParts>();
         __syncwarp();
         add_steps(c, part * (kSteps / kParts), (part + 1) * (kSteps / kParts));
       }
       __syncwarp();
       request_next(c);
     }
-    commit();
+    end_group();
   } else {
 #pragma unroll 1
     for (int c = 0; c < kChunks; ++c) {
-      wait_for_all_but<kShape.slots - 1>();
+      wait_for_groups<kShape.slots - 1>();
       if constexpr (l > 0) {
         if (c > 0) await(own, at, c);
       }
@@ -225,7 +225,7 @@ __device__ __forceinline__ void add_up(const Arguments& args, const Where& at, c
         if (c + kShape.ahead < kChunks) own_weights.take(at, c + kShape.ahead);
       }
       request_next(c);
-      commit();
+      end_group();
     }
   }
 }
