@@ -74,9 +74,7 @@ Status CudaExecutable::empty_cooperative() noexcept {
   alignas(16) static constexpr std::array<std::byte, 32768> kZeros = {};
   void* parameters[] = {const_cast<std::byte*>(kZeros.data())};
   const cuda::DriverNodes driver = cuda::driver_nodes(api_);
-  if (driver.get_params == nullptr || driver.exec_set_params == nullptr) {
-    return {StatusCode::Unsupported, {}};
-  }
+  if (driver.exec_set_params == nullptr) return {StatusCode::Unsupported, {}};
   for (const cudaGraphNode_t node : captured_.cooperative) {
     CUDA_KERNEL_NODE_PARAMS params = {};
     CUresult code = driver.get_params(node, &params);

@@ -1,5 +1,5 @@
-// Copies from global to shared memory that nobody waits for at once: PTX ISA 7.0, "cp.async". For
-// the chain kernels.
+// Accesses to memory that several chain kernels make alike, and copies from global to shared memory
+// that nobody waits for at once: PTX ISA 7.0, "cp.async".
 #pragma once
 
 namespace ai::kernels::chain {
@@ -24,14 +24,6 @@ __device__ __forceinline__ void copy(unsigned to, const float* from, int bytes) 
   }
 }
 
-/// All 16 bytes.
-template <int to_offset, int from_offset>
-__device__ __forceinline__ void copy16(unsigned to, const float* from) {
-  asm volatile("cp.async.cg.shared.global [%0+%2], [%1+%3], 16;" ::"r"(to), "l"(from),
-               "n"(4 * to_offset), "n"(4 * from_offset)
-               : "memory");
-}
-
 /// How many bytes there are of `width` elements where `left` are left.
 template <int width>
 __device__ __forceinline__ int bytes_of(int left) {
@@ -47,6 +39,22 @@ __device__ __forceinline__ void end_group() {
 template <int pending>
 __device__ __forceinline__ void wait_for_groups() {
   asm volatile("cp.async.wait_group %0;" ::"n"(pending) : "memory");
+}
+
+/// Four words that other blocks may be writing: each is seen as a whole.
+__device__ __forceinline__ void load_words(const unsigned* from, unsigned* v) {
+  asm volatile("ld.relaxed.gpu.global.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(v[0]), "=r"(v[1]), "=r"(v[2]), "=r"(v[3])
+               : "l"(from)
+               : "memory");
+}
+
+/// Not before what stands before it, not after what stands after it.
+__device__ __forceinline__ void load_shared4(unsigned from, float* v) {
+  asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
+               : "=f"(v[0]), "=f"(v[1]), "=f"(v[2]), "=f"(v[3])
+               : "r"(from)
+               : "memory");
 }
 
 }  // namespace ai::kernels::chain

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <span>
-#include <type_traits>
 #include <utility>
 
 #include "chain_recipe.hpp"
@@ -49,9 +48,6 @@ Specification specification_of(const TilesShape& shape) {
   return {"kernels/chain_tiles_layout.hpp", "TilesShape", initializer_of(shape),
           "kernels/chain_tiles.cuh", true};
 }
-
-template <typename AShape>
-concept HasState = std::is_same_v<AShape, GridShape> || std::is_same_v<AShape, TilesShape>;
 
 }  // namespace
 
@@ -123,12 +119,9 @@ LaunchShape launch_shape(const Network& network, const Form& form) {
 }
 
 std::size_t state_bytes(const Network& network, const Form& form) {
-  return std::visit(
-      [&]<typename AShape>(const AShape& shape) -> std::size_t {
-        if constexpr (HasState<AShape>) return state_bytes(network, shape);
-        return 0;
-      },
-      form);
+  if (const auto* const grid = std::get_if<GridShape>(&form)) return state_bytes(network, *grid);
+  if (const auto* const tiles = std::get_if<TilesShape>(&form)) return state_bytes(network, *tiles);
+  return 0;
 }
 
 }  // namespace ai::kernels::chain

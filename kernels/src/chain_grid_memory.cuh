@@ -88,13 +88,6 @@ __device__ __forceinline__ unsigned load_word(const unsigned* from) {
   return v;
 }
 
-__device__ __forceinline__ void load_words(const unsigned* from, unsigned* v) {
-  asm volatile("ld.relaxed.gpu.global.v4.u32 {%0, %1, %2, %3}, [%4];"
-               : "=r"(v[0]), "=r"(v[1]), "=r"(v[2]), "=r"(v[3])
-               : "l"(from)
-               : "memory");
-}
-
 __device__ __forceinline__ void store_word(unsigned* to, unsigned v) {
   asm volatile("st.relaxed.gpu.global.u32 [%0], %1;" ::"l"(to), "r"(v) : "memory");
 }
@@ -142,13 +135,6 @@ __device__ __forceinline__ float load_shared(unsigned from) {
   float v;
   asm volatile("ld.shared.f32 %0, [%1];" : "=f"(v) : "r"(from) : "memory");
   return v;
-}
-
-__device__ __forceinline__ void load_shared4(unsigned from, float* v) {
-  asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
-               : "=f"(v[0]), "=f"(v[1]), "=f"(v[2]), "=f"(v[3])
-               : "r"(from)
-               : "memory");
 }
 
 __device__ __forceinline__ void store_shared(unsigned to, float v) {

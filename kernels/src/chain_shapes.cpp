@@ -31,7 +31,6 @@ constexpr double kTerm = 2.2;
 constexpr double kExchange = 180;
 constexpr double kBlock = 8.2;
 constexpr double kSend = 3.1;
-constexpr double kSendWarp = 3.1;
 // What a multiprocessor does in a cycle: instructions, accesses to shared memory, bytes of L2.
 constexpr double kIssue = 2.7;
 constexpr double kAccess = 0.7;
@@ -66,7 +65,7 @@ double cycles_of(const Layer& layer, const Shape& shape, int held) {
     const double sent = results * shape.cluster;
     const double own = shape.staged ? sent / 4 / shape.threads : 1;
     cycles += kExchange + kBlock * shape.cluster;
-    cycles += std::max(kSend * own, held * kSendWarp * sent / kWarp);
+    cycles += std::max(kSend * own, held * kSend * sent / kWarp);
   }
   return cycles;
 }

@@ -17,14 +17,13 @@ namespace ai::kernels::chain {
 template <int l>
 __device__ __forceinline__ void add_up(const Where& at, const float* w, const float* inputs,
                                        float* parts) {
-  constexpr Share share = share_of(kLayers[l], kShape);
+  constexpr Share share = Part<l>::share;
   constexpr bool all_take_part = share.groups * share.lanes == kThreads;
   constexpr int kSums = kSlab < 4 ? 4 : kSlab;  // independent ones, for the sake of latency
-  const int lane = at.thread % share.lanes;
-  const int group = at.thread / share.lanes;
+  const Part<l> mine(at);
   float sums[share.per_thread][kSums] = {};
-  if (all_take_part || group < share.groups) {
-    const float* in = inputs + kInputsAt<l> + group * (kRun * kSlab);
+  if (all_take_part || mine.group < share.groups) {
+    const float* in = inputs + kInputsAt<l> + mine.group * (kRun * kSlab);
 #pragma unroll
     for (int i = 0; i < share.terms; i += kRun) {
       float v[kRun * kSlab];
@@ -46,9 +45,9 @@ __device__ __forceinline__ void add_up(const Where& at, const float* w, const fl
       }
     }
   }
-  const bool keeps =
-      share.lanes < kWarp ? at.thread % kWarp < share.lanes : all_take_part || group < share.groups;
-  const int part = share.lanes < kWarp ? at.thread / kWarp : group;
+  const bool keeps = share.lanes < kWarp ? at.thread % kWarp < share.lanes
+                                         : all_take_part || mine.group < share.groups;
+  const int part = share.lanes < kWarp ? at.thread / kWarp : mine.group;
 #pragma unroll
   for (int j = 0; j < share.per_thread; ++j) {
 #pragma unroll
@@ -60,7 +59,7 @@ __device__ __forceinline__ void add_up(const Where& at, const float* w, const fl
       for (int offset = share.lanes; offset < kWarp; offset *= 2) {
         total += __shfl_xor_sync(~0U, total, offset);
       }
-      const int at_part = ((part * share.per_thread + j) * share.lanes + lane) * kSlab + r;
+      const int at_part = ((part * share.per_thread + j) * share.lanes + mine.lane) * kSlab + r;
       if (keeps) parts[at_part] = total;
     }
   }
@@ -91,30 +90,28 @@ __device__ __forceinline__ float finish(const Arguments& args, const Where& at, 
 template <int l>
 __device__ __forceinline__ void pass_on(const Arguments& args, const Where& at, const float* parts,
                                         const float* biases, float* inputs, unsigned barriers) {
-  constexpr Share share = share_of(kLayers[l], kShape);
+  constexpr Share share = Part<l>::share;
   constexpr bool last = l + 1 == kDepth;
   constexpr int kGroups = last || kCluster == 1     ? 1
                           : share.groups < kCluster ? share.groups
                                                     : kCluster;
-  const int lane = at.thread % share.lanes;
-  const int group = at.thread / share.lanes;
+  const Part<l> part(at);
 #pragma unroll
   for (int j = 0; j < share.per_thread; ++j) {
-    const int own = lane + j * share.lanes;
-    const int column = at.rank * share.columns + own;
-    if (own >= share.columns || column >= kLayers[l].n || group >= kGroups) continue;
+    if (!part.has(at, j) || part.group >= kGroups) continue;
     float y[kSlab];
 #pragma unroll
-    for (int r = 0; r < kSlab; ++r) y[r] = finish<l>(args, at, parts, biases, own, r, group == 0);
+    for (int r = 0; r < kSlab; ++r)
+      y[r] = finish<l>(args, at, parts, biases, part.own(j), r, part.group == 0);
     if constexpr (!last) {
-      float* const to = inputs + kInputsAt<l + 1> + column * kSlab;
+      float* const to = inputs + kInputsAt<l + 1> + part.column(at, j) * kSlab;
       if constexpr (kCluster == 1) {
 #pragma unroll
         for (int r = 0; r < kSlab; ++r) to[r] = y[r];
       } else {
 #pragma unroll
         for (int q = 0; q < (kCluster + kGroups - 1) / kGroups; ++q) {
-          const int rank = group + q * kGroups;
+          const int rank = part.group + q * kGroups;
           if (kCluster % kGroups != 0 && rank >= kCluster) continue;
           send<kSlab>(in_block(shared_address(to), rank), y,
                       in_block(barriers + 8 * (l + 1), rank));

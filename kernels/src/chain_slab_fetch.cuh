@@ -58,26 +58,45 @@ constexpr int kBiasLoadsBefore = kBiasLoadsBefore<l - 1> + kBiasLoads<l - 1>;
 template <>
 constexpr int kBiasLoadsBefore<0> = 0;
 
+/// What a thread has of layer l: columns of the block, `lanes` apart, and of their terms those of a
+/// group of threads.
+template <int l>
+struct Part {
+  static constexpr Share share = share_of(kLayers[l], kShape);
+  int lane;
+  int group;
+
+  __device__ __forceinline__ explicit Part(const Where& at)
+      : lane(at.thread % share.lanes), group(at.thread / share.lanes) {}
+  /// Its column j in the block.
+  __device__ __forceinline__ int own(int j) const { return lane + j * share.lanes; }
+  /// The same in the layer, which may have fewer.
+  __device__ __forceinline__ int column(const Where& at, int j) const {
+    return at.rank * share.columns + own(j);
+  }
+  __device__ __forceinline__ bool has(const Where& at, int j) const {
+    return own(j) < share.columns && column(at, j) < kLayers[l].n;
+  }
+};
+
 /// The thread's weights of layers [l, end).
 template <int l, int end>
 __device__ __forceinline__ void request(const Arguments& args, const Where& at, float* w) {
   if constexpr (l < end) {
     constexpr Layer layer = kLayers[l];
-    constexpr Share share = share_of(layer, kShape);
-    const int lane = at.thread % share.lanes;
-    const int group = at.thread / share.lanes;
+    constexpr Share share = Part<l>::share;
+    const Part<l> part(at);
 #pragma unroll
     for (int j = 0; j < share.per_thread; ++j) {
-      const int own = lane + j * share.lanes;
-      const int column = at.rank * share.columns + own;
-      const bool mine = own < share.columns && column < layer.n && group < share.groups;
-      const float* from = args.w[l] + column * layer.w_n + group * (kRun * layer.w_k);
+      const bool mine = part.has(at, j) && part.group < share.groups;
+      const float* from =
+          args.w[l] + part.column(at, j) * layer.w_n + part.group * (kRun * layer.w_k);
       asm("" : "+l"(from));  // worked out once; the rest of an address is a constant
 #pragma unroll
       for (int i = 0; i < share.terms; ++i) {
         const int term = (i / kRun) * share.groups * kRun + i % kRun;
         const bool inside =
-            term + (share.groups - 1) * kRun < layer.k || term + group * kRun < layer.k;
+            term + (share.groups - 1) * kRun < layer.k || term + part.group * kRun < layer.k;
         w[before(l).weights + j * share.terms + i] =
             mine && inside ? __ldg(from + term * layer.w_k) : 0.0F;
       }

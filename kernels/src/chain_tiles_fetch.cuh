@@ -26,24 +26,7 @@ struct Where {
   float* all;      // inputs of all warps
 };
 
-/// Not before what stands before it.
-__device__ __forceinline__ void load_shared4(unsigned from, unsigned* v) {
-  asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
-               : "=r"(v[0]), "=r"(v[1]), "=r"(v[2]), "=r"(v[3])
-               : "r"(from)
-               : "memory");
-}
-
-/// `count` times 16 bytes, evenly spaced.
-template <int count, int to_step, int from_step, int i = 0>
-__device__ __forceinline__ void copy_all(unsigned to, const float* from) {
-  if constexpr (i < count) {
-    copy16<i * to_step, i * from_step>(to, from);
-    copy_all<count, to_step, from_step, i + 1>(to, from);
-  }
-}
-
-/// The same with `bytes` of each.
+/// `count` copies, evenly spaced, of `bytes` each.
 template <int width, int count, int to_step, int from_step, int i = 0>
 __device__ __forceinline__ void copy_all(unsigned to, const float* from, int bytes) {
   if constexpr (i < count) {
@@ -149,8 +132,8 @@ struct Inputs {
   template <int parts = 1>
   __device__ __forceinline__ void take(const Where& at, int c, int part = 0) const {
     if constexpr (kWhole && parts == 1) {
-      copy_all<tile.rows / kRows, kRows * tile.stride, kRows * kReads<l>>(to + slot_of(c),
-                                                                          from + c * tile.chunk);
+      copy_all<4, tile.rows / kRows, kRows * tile.stride, kRows * kReads<l>>(
+          to + slot_of(c), from + c * tile.chunk, 16);
     } else {
       take_slowly<tile.chunk / parts>(at, c, part);
     }
@@ -167,9 +150,10 @@ struct Inputs {
     unsigned least = ~0U;
 #pragma unroll
     for (int i = 0; i < tile.rows / kRows; ++i) {
-      unsigned v[4];
+      float v[4];
       load_shared4(mine + i * (kRows * tile.stride * 4), v);
-      least = min(min(least, min(v[0], v[1])), min(v[2], v[3]));
+      least = min(min(least, min(__float_as_uint(v[0]), __float_as_uint(v[1]))),
+                  min(__float_as_uint(v[2]), __float_as_uint(v[3])));
     }
     return least != 0;
   }

@@ -6,13 +6,6 @@
 
 namespace ai::kernels::chain {
 
-__device__ __forceinline__ void load_passed(const float* from, unsigned* v) {
-  asm volatile("ld.relaxed.gpu.global.v4.u32 {%0, %1, %2, %3}, [%4];"
-               : "=r"(v[0]), "=r"(v[1]), "=r"(v[2]), "=r"(v[3])
-               : "l"(from)
-               : "memory");
-}
-
 template <int count>
 __device__ __forceinline__ void store_passed(float* to, const float* v) {
   if constexpr (count == 4) {
@@ -73,7 +66,8 @@ __device__ __forceinline__ void run_narrow(const Arguments& args, const Where& a
     const int in_group = first + turn * kShape.members * kTilesWarps;
     const int row = at.row + in_group;
     if (in_group >= kShape.group || row >= kInput.rows) break;
-    const float* const from = reads<l>(args, at) + row * kReads<l>;
+    const auto* const from =
+        reinterpret_cast<const unsigned*>(reads<l>(args, at) + row * kReads<l>);
     unsigned a[kLoads][kVector];
     unsigned least = 0;
     while (least == 0) {
@@ -82,7 +76,7 @@ __device__ __forceinline__ void run_narrow(const Arguments& args, const Where& a
       for (int i = 0; i < kLoads; ++i) {
         const int term = (i * kWarp + at.lane) * kVector;
         a[i][0] = a[i][1] = a[i][2] = a[i][3] = ~0U;
-        if (layer.k % (kVector * kWarp) == 0 || term < layer.k) load_passed(from + term, a[i]);
+        if (layer.k % (kVector * kWarp) == 0 || term < layer.k) load_words(from + term, a[i]);
         least = min(least, min(min(a[i][0], a[i][1]), min(a[i][2], a[i][3])));
       }
     }

@@ -54,6 +54,16 @@ std::int64_t stages_of(const Network& network, const TilesShape& shape) {
   return stages;
 }
 
+/// That a group has of one layer.
+int most_tiles(const Network& network, const TilesShape& shape) {
+  int most = 1;
+  for (int l = 0; l < tiled_of(network); ++l) {
+    const Tile tile = tile_of(network.layers[static_cast<std::size_t>(l)], shape);
+    most = std::max(most, tile.across * tile.down);
+  }
+  return most;
+}
+
 bool can_be(const TilesShape& shape) noexcept {
   return std::ranges::count(kGroupRows, shape.group) == 1 && shape.members >= 1 &&
          shape.members <= kMostMembers && std::ranges::count(kChunks, shape.chunk) == 1 &&
@@ -142,12 +152,7 @@ std::string reason_against(const Network& network, const TilesShape& shape,
   if (const std::int64_t stages = stages_of(network, shape); stages > kMostStages) {
     return text("takes ", kMostStages, " tiles a block, not ", stages);
   }
-  int busy = 1;
-  for (int l = 0; l < tiled_of(network); ++l) {
-    const Tile tile = tile_of(network.layers[static_cast<std::size_t>(l)], shape);
-    busy = std::max(busy, tile.across * tile.down);
-  }
-  if (shape.members > busy) {
+  if (const int busy = most_tiles(network, shape); shape.members > busy) {
     return text("has ", shape.members, " blocks for ", busy, " tiles of a group");
   }
   const std::int64_t shared = 4 * std::int64_t{layout_of(network, shape).shared};
@@ -180,12 +185,7 @@ std::vector<TilesShape> tiles_shapes(const Network& network, const Machine& mach
         if (members < 1 || members > kMostMembers) continue;
         shape.members = members;
         // Blocks that have no tile of any layer only wait.
-        int busy = 1;
-        for (int l = 0; l < tiled_of(network); ++l) {
-          const Tile tile = tile_of(network.layers[static_cast<std::size_t>(l)], shape);
-          busy = std::max(busy, std::min(members, tile.across * tile.down));
-        }
-        shape.members = busy;
+        shape.members = std::min(members, most_tiles(network, shape));
         shape.ahead = std::max(shape.slots, room_ahead(network, shape, machine));
         if (!reason_against(network, shape, machine).empty()) continue;
         const bool known = std::ranges::any_of(

@@ -49,9 +49,9 @@ struct Weights {
 #pragma unroll
       for (int odd = 0; odd < 2; ++odd) {
         const int term = at.lane / kQuads + odd * kTerms;
-        copy_all<tile.chunk / kStep, kStep * tile.columns, kStep * layer.w_k>(
+        copy_all<4, tile.chunk / kStep, kStep * tile.columns, kStep * layer.w_k>(
             slot + place_of<l>(term, at.lane % kQuads * 4) * 4,
-            from + (c * tile.chunk + odd * kTerms) * layer.w_k);
+            from + (c * tile.chunk + odd * kTerms) * layer.w_k, 16);
       }
     } else {
       take_slowly<tile.chunk / parts>(at, slot, c * tile.chunk, part * (tile.chunk / parts));

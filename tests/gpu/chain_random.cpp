@@ -102,7 +102,9 @@ void check_networks(const std::string& what, int count, std::uint32_t seed, doub
   }
   while (!running.empty()) finish_one();
   for (int i = 0; i < count && seconds() < limit_s; ++i) {
-    if (is_measured(i)) tally.add(spec_of(i), carried_out(spec_of(i), gpu::measured(2.0)));
+    if (!is_measured(i)) continue;
+    const ChainSpec spec = spec_of(i);
+    tally.add(spec, carried_out(spec, gpu::measured(2.0)));
   }
   MESSAGE(tally.networks, " of ", count, " random networks, ", what, ", in ", seconds(),
           " s (limit ", limit_s, " s): ", tally.one_node, " of ", tally.deep,

@@ -113,12 +113,10 @@ constexpr long long passed(const Input& input, const Layer* layers, int count) {
 
 /// State memory, in elements of 4 bytes: how often each block was launched, then two sets of what
 /// layers pass on.
-constexpr long long sets_at(const Input& input, const TilesShape& shape) {
-  return round_up(groups_of(input, shape) * shape.members, kWarp);
-}
 constexpr long long set_at(const Input& input, const Layer* layers, int count,
                            const TilesShape& shape, int set) {
-  return sets_at(input, shape) + set * passed(input, layers, count - 1);
+  const int counts = round_up(groups_of(input, shape) * shape.members, kWarp);
+  return counts + set * passed(input, layers, count - 1);
 }
 
 /// Where things lie in a warp's part of shared memory, in elements of 4 bytes.
