@@ -7,9 +7,10 @@
 
 BUILD_DIR is a build with GE_WITH_CUDA=ON, tests, samples and GE_BUILD_BENCH=ON. The record says what
 was run, on what, and what came out; the logs keep the whole output and each section as it came out.
-Sections: tests, chains, large, bench, digits, python, memcheck, racecheck, synccheck, initcheck. A run of some
-sections, or a quick one, writes its record into the logs, so that docs/ only ever holds a whole one; `--assemble`
-makes one record of the sections that several runs of one commit on one kind of GPU kept. `--check`
+Sections: tests, alone, chains, large, bench, digits, python, memcheck, racecheck, synccheck, initcheck. A run of
+some sections, or a quick one, writes its record into the logs, so that docs/ only ever holds a whole one;
+`--assemble` makes one record of the sections that several runs of one commit on one kind of GPU kept. Runs of tests,
+python, memcheck, racecheck and synccheck may go on side by side; the others want the GPU to themselves. `--check`
 compares the tables with the programs that tests/gpu builds. The last lines are one for each thing that
 ran. Exit code 1 if anything failed, 2 for wrong usage.
 """
@@ -55,7 +56,7 @@ def check():
     """Whether the tables name exactly the programs of tests/gpu."""
     text = (ROOT / "tests/gpu/CMakeLists.txt").read_text(encoding="utf-8")
     built = set(re.findall(r"(?:ge_gpu_test|add_executable)\(\s*(test_gpu_\w+)", text))
-    named = {program.name for program in [*sets.TESTS, *sets.CHAIN_TESTS, *sets.LARGE]}
+    named = {program.name for program in [*sets.TESTS, *sets.ALONE, *sets.CHAIN_TESTS, *sets.LARGE]}
     for name in sorted(built - named):
         print(f"{name} is built, and scripts/gpu_record/sets.py does not run it")
     for name in sorted(named - built):

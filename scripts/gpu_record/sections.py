@@ -6,7 +6,7 @@ import re
 import shlex
 
 from .runner import SKIPPED
-from .sets import CHAIN_TESTS, LARGE, SANITIZERS, TESTS
+from .sets import ALONE, CHAIN_TESTS, LARGE, SANITIZERS, TESTS
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 ERROR_EXIT_CODE = 9
@@ -70,11 +70,16 @@ def bandwidth(runner, outcome):
 
 def tests(runner):
     lines, outcomes = table_of_tests(runner, programs_of(TESTS, runner))
-    lines = ["## Tests", "", *lines]
+    return ["## Results of every kernel", "", *lines, *measured(outcomes)]
+
+
+def alone(runner):
+    lines, outcomes = table_of_tests(runner, programs_of(ALONE, runner))
+    lines = ["## Memory, failures, threads and cost on a GPU of their own", "", *lines]
     launch = "test_gpu_launch_cost"
     if launch in outcomes:
         lines += ["## Host cost of Executable::launch", "", *fenced(outcomes[launch].messages)]
-    lines += ["## What the tests measured", "", *measured(outcomes, but=[launch])]
+    lines += ["## What these tests measured", "", *measured(outcomes, but=[launch])]
     if "test_gpu_gradients" in outcomes:
         lines += bandwidth(runner, outcomes["test_gpu_gradients"])
     return lines
@@ -242,6 +247,7 @@ def sanitizer(runner, tool):
 
 SECTIONS = {
     "tests": tests,
+    "alone": alone,
     "chains": chains,
     "large": large,
     "bench": bench,

@@ -50,13 +50,17 @@ TESTS = [
             quick=["-tc=*at every edge*,*C12*,*C17*"], limit=300),
     Program("cases of shapes, layouts, values and reductions", CASES),
     Program("whole networks, forward and backward", NETWORK, quick=["-tc=*temporaries*"]),
+    Program("candidates made again from what the tuning file keeps", "tests/gpu/test_gpu_recipes"),
+]
+
+# They watch free memory, or measure times: nothing else may use the GPU meanwhile.
+ALONE = [
     Program("captures of others, failures, threads, lifetime", LIFECYCLE, limit=180),
     Program("the same of the direct path", DIRECT, limit=180),
     Program("first use in a process", "tests/gpu/test_gpu_first_use", limit=180),
     Program("a device without free memory", "tests/gpu/test_gpu_memory_pressure"),
     Program("rebinding and cloning", REBIND),
     Program("host memory at the ends", COPIES),
-    Program("candidates made again from what the tuning file keeps", "tests/gpu/test_gpu_recipes"),
     Program("host cost of a launch", "tests/gpu/test_gpu_launch_cost"),
     Program("host cost of a direct call", "tests/gpu/test_gpu_direct_cost"),
     Program("gradient steps over odd shapes, bandwidth", GRADIENT_STEPS, quick=["--quick"]),

@@ -59,7 +59,7 @@ class Stubs:
 
     def __init__(self, folder):
         self.folder = pathlib.Path(folder)
-        for program in [*sets.TESTS, *sets.CHAIN_TESTS, *sets.LARGE]:
+        for program in [*sets.TESTS, *sets.ALONE, *sets.CHAIN_TESTS, *sets.LARGE]:
             self.put(program.path, DOCTEST.format(name=program.name, left_out=0))
         self.put("tests/gpu/test_gpu_gradients", OWN_COUNT)
         self.put("tests/gpu/planted_bug", "echo ran")
@@ -127,7 +127,7 @@ test("all passes", nothing, [], 0, ["everything passed"],
       "| planted bug | `planted_bug racecheck` | - | 1 |", "Run under initcheck: ", "accuracy 0.976"],
      ["Partial", "FAILED"])
 test("a run of some sections says so", nothing, ["--only", "memcheck,digits"], 0, (),
-     ["* Partial; sections: digits, memcheck; not run: tests, chains, large, bench, python, racecheck"])
+     ["* Partial; sections: digits, memcheck; not run: tests, alone, chains, large, bench, python, racecheck"])
 test("a quick run says so", nothing, ["--quick"], 0, (), ["* Quick, with fewer cases: tests"])
 test("an unknown section is refused", nothing, ["--only", "memchek"], 2, ["no such section: memchek"])
 test("a failed case", put(MATRIX, PLAIN.replace("5 passed | 0 failed", "4 passed | 1 failed") + "exit 1"),
@@ -143,7 +143,7 @@ test("a program that is not built", lambda stubs: (stubs.folder / MATRIX).unlink
 test("a program that hangs", put(MATRIX, "sleep 100"), ["--only", "tests", "--budget", "1"], 1, (),
      ["**FAILED: out of time**"])
 test("too slow a gradient", put("tests/gpu/test_gpu_gradients", OWN_COUNT.replace("0.896", "0.796")),
-     ["--only", "tests"], 1, (), ["at least 0.80 of the copy: 0.796 **FAILED"])
+     ["--only", "alone"], 1, (), ["at least 0.80 of the copy: 0.796 **FAILED"])
 test("too inaccurate a sample", put("samples/digits/digits", 'echo "accuracy 0.969"'),
      ["--only", "digits"], 1, (), ["**FAILED: too inaccurate**"])
 test("a comparison that is too slow", put("bench/bench_suite", SUITE + "exit 1"), ["--only", "bench"], 1, (),
@@ -190,7 +190,7 @@ test("a tool that lost track", put("samples/minimal", "echo \"didn't track the l
 with tempfile.TemporaryDirectory() as scratch:
     built = Stubs(scratch)
     logs = [str(pathlib.Path(scratch) / name) for name in ("one", "two", "three")]
-    first, second = "tests,chains,large,bench,digits,python", "memcheck,racecheck,synccheck,initcheck"
+    first, second = "tests,alone,chains,large,bench,digits,python", "memcheck,racecheck,synccheck,initcheck"
     codes = [built.run("--only", first, "--logs", logs[0])[0], built.run("--only", second, "--logs", logs[1])[0]]
     code, output, text = built.script("--assemble", *logs[:2])
     good = [*codes, code] == [0, 0, 0] and "Partial" not in text and "`planted_bug synccheck`" in text
