@@ -70,7 +70,7 @@ Status RunChooser::begin(double share_s) {
   return settle_repeats();
 }
 
-Status RunChooser::finish(const Layers& layers, double begin, double end) {
+Status RunChooser::finish(const Layers& layers, std::size_t tasks_done, double begin, double end) {
   const std::function<double()> now = settings_.now ? settings_.now : steady_seconds;
   const std::size_t runs = open();
   for (Entry& entry : entries_) {
@@ -83,8 +83,8 @@ Status RunChooser::finish(const Layers& layers, double begin, double end) {
     if (settings_.on_progress) {
       // As of one measuring with what came before.
       settings.on_progress = [&](TuningProgress progress) {
-        progress.tasks = runs;
-        progress.tasks_done = runs - open();
+        progress.tasks = tasks_done + runs;
+        progress.tasks_done = tasks_done + runs - open();
         progress.elapsed_s += start - begin;
         progress.budget_s = settings_.budget_s;
         settings_.on_progress(progress);

@@ -49,8 +49,9 @@ class Selector {
     AI_RETURN_IF_ERROR(choose_first());
     keep_first();
     AI_RETURN_IF_ERROR(repeat_all());
-    AI_RETURN_IF_ERROR(runs_.finish([this](const Run& run) { return layers_of(run); }, begin_,
-                                    begin_ + (1 - kept_for_whole_) * settings_.budget_s));
+    const double end = begin_ + (1 - kept_for_whole_) * settings_.budget_s;
+    AI_RETURN_IF_ERROR(
+        runs_.finish([this](const Run& run) { return layers_of(run); }, tasks_told_, begin_, end));
     runs_.add_to(report_);
     TuningCache::Choices measured;
     Selection selection;
@@ -138,6 +139,13 @@ class Selector {
     if (tasks.size() > 1) kept_for_whole_ = kForWhole;
     const double kept_for_runs = runs_.open() > 0 ? kForRuns : 0;
     settings.kept_s = (kept_for_whole_ + kept_for_runs) * settings_.budget_s;
+    if (settings_.on_progress) {
+      settings.on_progress = [&](TuningProgress progress) {
+        tasks_told_ = progress.tasks;
+        progress.tasks += runs_.open();
+        settings_.on_progress(progress);
+      };
+    }
     Result<std::vector<Choice>> choices =
         choose(api_, program_.device_index(), tasks, temporaries_of(program_), settings);
     AI_RETURN_IF_ERROR(choices.status());
@@ -307,7 +315,8 @@ class Selector {
   std::map<std::string, StoredChoice> chosen_;  // by problem
   TuningReport report_;
   RunChooser runs_;
-  double kept_for_whole_ = 0;  // of the budget
+  double kept_for_whole_ = 0;   // of the budget
+  std::size_t tasks_told_ = 0;  // as progress of them was told: those before the runs
 };
 
 }  // namespace

@@ -155,7 +155,7 @@ void bind_tuning(nb::module_& module) {
       .def_ro("task", &Progress::task, "At hand, as explain() calls it.")
       .def_prop_ro(
           "tasks", [](const Progress& self) { return self.numbers.tasks; },
-          "That are to be measured.")
+          "That are to be measured, runs of layers as a whole included.")
       .def_prop_ro(
           "tasks_done", [](const Progress& self) { return self.numbers.tasks_done; }, "Of them.")
       .def_prop_ro(

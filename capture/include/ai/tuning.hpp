@@ -20,7 +20,7 @@ enum class Tuning {
 /// How far the measuring of one capture has come.
 struct TuningProgress {
   std::string_view task;       ///< at hand, as explain() calls it; valid during the call only
-  std::size_t tasks = 0;       ///< that are to be measured
+  std::size_t tasks = 0;       ///< that are to be measured, runs of layers as a whole included
   std::size_t tasks_done = 0;  ///< of them; one that was cut short may come again at the end
   std::size_t candidates = 0;  ///< of the task at hand that apply
   std::size_t candidates_done = 0;

@@ -45,8 +45,9 @@ class RunChooser {
   /// How many are to be measured.
   [[nodiscard]] std::size_t open() const noexcept;
   /// Measures these, on a clock that shows `end` when time is up and showed `begin` when measuring
-  /// began.
-  [[nodiscard]] Status finish(const Layers& layers, double begin, double end);
+  /// began; `tasks_done` have been measured since.
+  [[nodiscard]] Status finish(const Layers& layers, std::size_t tasks_done, double begin,
+                              double end);
 
   /// A run and what became of it.
   struct Decided {

@@ -77,7 +77,7 @@ inline std::shared_ptr<TestStep> fused_step(FakeCuda& fake, const PlanRun& run, 
   return step;
 }
 
-/// Lowers each plan in one way, and runs of plans in those of `fused`.
+/// Lowers each plan in a way or two, and runs of plans in those of `fused`.
 class FusingBackend final : public Backend {
  public:
   explicit FusingBackend(FakeCuda& fake) : fake_(fake) {}
@@ -87,6 +87,7 @@ class FusingBackend final : public Backend {
   [[nodiscard]] std::size_t most_fused() const noexcept override { return most_plans; }
 
   double layer_us = 4;
+  bool has_other_layers = false;  ///< each plan has a second, slower way
   std::vector<Way> fused = {{"chain/0", 3}, {"chain/1", 2}};
   std::string reason;                ///< why a run cannot be fused; empty: it can
   std::string forgotten;             ///< its recipe is of no use any more
@@ -108,6 +109,10 @@ class FusingBackend final : public Backend {
     Task task;
     task.name = "forward";
     task.candidates = {candidate("plain", gemm_step(fake_, run.front(), "plain", layer_us))};
+    if (has_other_layers) {
+      task.candidates.push_back(
+          candidate("other", gemm_step(fake_, run.front(), "other", layer_us + 1)));
+    }
     return std::vector<Task>{std::move(task)};
   }
 

@@ -215,25 +215,34 @@ TEST_CASE(
   CHECK(chain.capture().tuning().candidates_timed == 0);
 }
 
-TEST_CASE("progress goes on over the runs") {
+TEST_CASE("progress goes on from the plans to the runs") {
   Chain chain;
   chain.add(6, true, true);
   chain.add(3);
+  std::size_t plans = 0;
+  SUBCASE("plans with one way each") {}
+  SUBCASE("plans to be measured") {
+    chain.backend.has_other_layers = true;
+    plans = 5;
+  }
+  const std::size_t tasks = plans + 2;
   double last = 0;
-  std::vector<std::string> seen;
-  std::vector<std::size_t> done;
+  std::vector<std::pair<std::string, std::size_t>> seen;
   chain.options.on_tuning_progress = [&](const ai::TuningProgress& progress) {
     CHECK(progress.elapsed_s >= last);
     CHECK(progress.budget_s == 10);
-    CHECK(progress.tasks == 2);
+    CHECK(progress.tasks == tasks);
+    CHECK(progress.candidates == (progress.task == "forward" ? 2 : 3));
     last = progress.elapsed_s;
-    seen.emplace_back(progress.task);
-    done.push_back(progress.tasks_done);
+    const auto now = std::pair(std::string(progress.task), progress.tasks_done);
+    if (seen.empty() || seen.back() != now) seen.push_back(now);
   };
   (void)chain.capture();
-  CHECK(seen ==
-        Names{"chain of 3", "chain of 3", "chain of 3", "chain of 2", "chain of 2", "chain of 2"});
-  CHECK(done == std::vector<std::size_t>{0, 0, 0, 1, 1, 1});
+  std::vector<std::pair<std::string, std::size_t>> expected;
+  for (std::size_t i = 0; i < plans; ++i) expected.emplace_back("forward", i);
+  expected.emplace_back("chain of 3", plans);
+  expected.emplace_back("chain of 2", plans + 1);
+  CHECK(seen == expected);
 }
 
 TEST_CASE("Remeasure asks again") {
