@@ -34,7 +34,7 @@ bool Recollection::has(const std::string& problem) {
 
 void Recollection::store(const TuningCache::Choices& choices) {
   if (choices.empty() || !is_usable()) return;
-  warn(cache_->store(machine_, choices));
+  warn(cache_->store(machine_, choices, on_warning_ != nullptr));
 }
 
 void Recollection::warn(const Status& status) const noexcept {
@@ -58,7 +58,7 @@ bool Recollection::is_usable() {
     return false;
   }
   machine_ = std::move(*machine);
-  warn(cache_->refresh());
+  warn(cache_->refresh(on_warning_ != nullptr));
   usable_ = true;
   return true;
 }

@@ -72,21 +72,29 @@ bool TuningCache::up_to_date() const noexcept {
   return read_ && stamp_of(path_) == *read_;
 }
 
-Status TuningCache::adopt(const FileContents& file) {
-  const bool said = read_ && *read_ == file.stamp;
+void TuningCache::adopt(const FileContents& file) {
+  if (!read_ || *read_ != file.stamp) is_said_ = false;
   auto read = read_entries(file);
   overlay(read.entries, unwritten_);
   machines_ = std::move(read.entries);
   replaceable_ = read.replaceable;
   read_ = file.stamp;
-  if (said || read.problem.empty()) return {};
-  return {read.code, text("the tuning file ", path_, " ", read.problem,
-                          replaceable_ ? "" : "; nothing is stored in it")};
+  problem_ = read.problem.empty()
+                 ? Status()
+                 : Status(read.code, text("the tuning file ", path_, " ", read.problem,
+                                          replaceable_ ? "" : "; nothing is stored in it"));
 }
 
-Status TuningCache::refresh() {
+Status TuningCache::unsaid(bool is_heard) {
+  if (problem_.ok() || is_said_) return {};
+  is_said_ = is_heard;
+  return problem_;
+}
+
+Status TuningCache::refresh(bool is_heard) {
   const std::lock_guard lock(mutex_);
-  return up_to_date() ? Status() : adopt(read_file(path_, kMostBytes));
+  if (!up_to_date()) adopt(read_file(path_, kMostBytes));
+  return unsaid(is_heard);
 }
 
 std::optional<StoredChoice> TuningCache::find(const TuningMachine& machine,
@@ -99,7 +107,7 @@ std::optional<StoredChoice> TuningCache::find(const TuningMachine& machine,
   return choice->second;
 }
 
-Status TuningCache::store(const TuningMachine& machine, const Choices& choices) {
+Status TuningCache::store(const TuningMachine& machine, const Choices& choices, bool is_heard) {
   if (!choices.empty()) {
     const std::lock_guard lock(mutex_);
     const TuningEntries added{{machine, choices}};
@@ -117,7 +125,8 @@ Status TuningCache::store(const TuningMachine& machine, const Choices& choices) 
   {
     const std::lock_guard lock(mutex_);
     if (unwritten_.empty()) return {};  // another thread has written them
-    if (!up_to_date()) said = adopt(read_file(path_, kMostBytes));
+    if (!up_to_date()) adopt(read_file(path_, kMostBytes));
+    said = unsaid(is_heard);
     if (!replaceable_) return said;  // without a lock file beside what is not ours
   }
   const auto failed = [&](const Status& why) {
@@ -135,15 +144,16 @@ Status TuningCache::store(const TuningMachine& machine, const Choices& choices) 
     const auto held = FileLock::take(target, left);  // not under mutex_: it may take a while
     if (!held) return failed(held.status());
     const std::lock_guard lock(mutex_);
-    written = write(target, said);
+    written = write(target, is_heard, said);
   }
   released_ = std::chrono::steady_clock::now();
   return written.ok() ? said : failed(written);
 }
 
-Status TuningCache::write(const std::string& target, Status& said) {
+Status TuningCache::write(const std::string& target, bool is_heard, Status& said) {
   const auto file = read_file(target, kMostBytes);
-  if (auto changed = adopt(file); said.ok()) said = std::move(changed);
+  adopt(file);
+  if (said.ok()) said = unsaid(is_heard);
   if (!replaceable_) return {};
   const auto merged = merge_tuning(file.text, unwritten_);
   if (merged.size() > kMostBytes) {
@@ -151,6 +161,7 @@ Status TuningCache::write(const std::string& target, Status& said) {
   }
   AI_RETURN_IF_ERROR(replace_file(target, merged));
   read_ = stamp_of(target);
+  problem_ = {};
   unwritten_.clear();
   return {};
 }

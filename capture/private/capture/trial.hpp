@@ -20,7 +20,8 @@ enum class TrialData {
 inline constexpr TrialData kTrialData[] = {TrialData::Plain, TrialData::WithNaN,
                                            TrialData::WithInf};
 
-/// For each output the elements that are compared.
+/// For each output the elements that are compared: all, or, of more than 8 MiB, those of 8 MiB
+/// spread over it.
 using TrialOutputs = std::vector<std::vector<float>>;
 
 /// Runs candidates of one task on scratch memory and reads back what they wrote.

@@ -61,31 +61,33 @@ class TuningCache {
   [[nodiscard]] static std::shared_ptr<TuningCache> at(const std::string& path);
 
   /// Reads the file where it is not the one that was read last. Says what is wrong with it: once
-  /// for each state of the file, so that Ok need not mean that it is well. Invalid: what it holds;
-  /// Unsupported: its version, or that it cannot be read.
-  [[nodiscard]] Status refresh();
+  /// for each state of the file, so that Ok need not mean that it is well. `is_heard`: whether the
+  /// caller passes that on; else it counts as not said. Invalid: what it holds; Unsupported: its
+  /// version, or that it cannot be read.
+  [[nodiscard]] Status refresh(bool is_heard = true);
   /// What is known of a problem; call refresh() first.
   [[nodiscard]] std::optional<StoredChoice> find(const TuningMachine& machine,
                                                  std::string_view problem) const;
   /// Adds entries, each instead of an earlier one for its problem, here and in the file. What could
   /// not be written is kept for this process all the same, and goes into the file with the next
-  /// store. Waits for at most two seconds for others that write, be they
-  /// threads or processes. Says why nothing was
-  /// written (Unsupported) and, as refresh() does, what was wrong with the file before; a file that
-  /// is not to be written to is such a wrong, said once.
-  [[nodiscard]] Status store(const TuningMachine& machine, const Choices& choices);
+  /// store. Waits for at most two seconds for others that write, be they threads or processes. Says
+  /// why nothing was written (Unsupported) and, as refresh() does, what was wrong with the file
+  /// before; a file that is not to be written to is such a wrong, said once.
+  [[nodiscard]] Status store(const TuningMachine& machine, const Choices& choices,
+                             bool is_heard = true);
 
   [[nodiscard]] const std::string& path() const noexcept { return path_; }
 
  private:
   // All under mutex_.
   [[nodiscard]] bool up_to_date() const noexcept;
-  /// Takes over a state of the file, with what is not in it yet, and says what is wrong with it
-  /// unless that has been said.
-  [[nodiscard]] Status adopt(const FileContents& file);
+  /// Takes over a state of the file, with what is not in it yet.
+  void adopt(const FileContents& file);
+  /// What is wrong with that state, unless it has been said.
+  [[nodiscard]] Status unsaid(bool is_heard);
   /// Puts what is unwritten into the file, if that is to be written to; with its lock. `said` gets
   /// what was wrong with it before.
-  [[nodiscard]] Status write(const std::string& target, Status& said);
+  [[nodiscard]] Status write(const std::string& target, bool is_heard, Status& said);
 
   const std::string path_;
   std::timed_mutex storing_;                          // one store at a time; taken before mutex_
@@ -93,6 +95,8 @@ class TuningCache {
   mutable std::mutex mutex_;
   std::optional<FileStamp> read_;  // the state that machines_ is of; nullopt: not read yet
   bool replaceable_ = true;        // that state
+  Status problem_;                 // with that state
+  bool is_said_ = false;           // that problem
   std::map<TuningMachine, Choices> machines_;
   std::map<TuningMachine, Choices> unwritten_;  // are in machines_ too
 };

@@ -47,7 +47,15 @@ class TestStep final : public Step {
 };
 
 /// How a FakeGemm goes wrong.
-enum class Flaw { None, WrongValue, LosesNaN, LosesInf, FailsToEnqueue, FailsToPrepare };
+enum class Flaw {
+  None,
+  WrongValue,   ///< the last one
+  WrongMiddle,  ///< a sixteenth of the rows, from the middle on
+  LosesNaN,
+  LosesInf,
+  FailsToEnqueue,
+  FailsToPrepare
+};
 
 /// Y = relu(A B) as one kernel of the fake, that takes `takes_us` and counts its `runs`.
 inline std::shared_ptr<TestStep> gemm_step(FakeCuda& fake, const GemmPlan& plan, std::string name,
@@ -75,6 +83,7 @@ inline std::shared_ptr<TestStep> gemm_step(FakeCuda& fake, const GemmPlan& plan,
           if (flaw == Flaw::LosesNaN && std::isnan(sum)) sum = 0;
           if (flaw == Flaw::LosesInf && std::isinf(sum)) sum = std::numeric_limits<float>::max();
           if (flaw == Flaw::WrongValue && i == m - 1 && j == n - 1) sum += 1;
+          if (flaw == Flaw::WrongMiddle && i >= m / 2 && i < m / 2 + m / 16) sum += 1;
           y[i * call.Y.desc.stride[0] + j] = static_cast<float>(sum < 0 ? 0 : sum);
         }
       }

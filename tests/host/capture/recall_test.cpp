@@ -287,6 +287,19 @@ TEST_CASE("a damaged file is told of once, and is no hindrance") {
   }
 }
 
+TEST_CASE("a file that is none of ours is told of to the first handler there is") {
+  Recalled r;
+  tuning::write_text(*r.options.tuning_cache, R"({"mine": 1})");
+  const TuningWarningHandler handler = std::exchange(r.options.on_tuning_warning, {});
+  CHECK(r.chosen() == "quick");
+  CHECK(r.chosen() == "quick");
+  r.options.on_tuning_warning = handler;
+  CHECK(r.chosen() == "quick");
+  CHECK(r.warnings.size() == 1);
+  CHECK(r.chosen() == "quick");
+  CHECK(r.warnings.size() == 1);
+}
+
 TEST_CASE("a file that cannot be written is told of, and this process remembers all the same") {
   Recalled r;
   tuning::write_text(r.folder / "file", "");
