@@ -1,6 +1,5 @@
 #include "ours.hpp"
 
-#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -12,8 +11,6 @@
 
 namespace bench {
 namespace {
-
-constexpr int kSecondStarts = 5;
 
 void check(const ai::Status& status, const std::string& what) {
   if (!status.ok()) throw Failed(what + ": " + status.to_string());
@@ -169,31 +166,19 @@ std::string order_of(std::string_view line) {
 
 Ours::Ours(Network& network, double budget_s)
     : network_(network), budget_s_(budget_s), folder_(make_folder()) {
-  using Clock = std::chrono::steady_clock;
-  const auto start = [&](const std::string& file) {
-    const auto begin = Clock::now();
-    ai::Executable executable = capture(1, file);
-    const double time = std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
-    once_ = std::move(executable);
-    return time;
+  Startable startable;
+  startable.release = [&] { once_.reset(); };
+  startable.start = [&](const std::string& file) -> StartReport {
+    once_ = capture(1, file);
+    return {once_->tuning().candidates_timed, once_->tuning().heuristic_queries};
   };
-  const std::filesystem::path file = folder_ / "tuning.json";
+  startable.now_ms = [] {
+    return std::chrono::duration<double, std::milli>(
+               std::chrono::steady_clock::now().time_since_epoch())
+        .count();
+  };
   try {
-    starts_.cold_ms = start(file);
-    for (int i = 0; i < kSecondStarts; ++i) {
-      // Under a name of its own the file is read anew: a process remembers what it has read.
-      const std::filesystem::path copy = folder_ / ("again-" + std::to_string(i) + ".json");
-      if (std::filesystem::exists(file)) std::filesystem::copy_file(file, copy);
-      const double time = start(copy);
-      starts_.cached_ms = i == 0 ? time : std::min(starts_.cached_ms, time);
-      const ai::TuningReport& report = once_->tuning();
-      const std::size_t timed = std::max(starts_.second.candidates_timed, report.candidates_timed);
-      const std::size_t queries =
-          std::max(starts_.second.heuristic_queries, report.heuristic_queries);
-      starts_.second = report;
-      starts_.second.candidates_timed = timed;
-      starts_.second.heuristic_queries = queries;
-    }
+    starts_ = time_starts(startable, folder_);
   } catch (...) {
     std::error_code ignored;
     std::filesystem::remove_all(folder_, ignored);

@@ -6,6 +6,7 @@
 
 #include "ai/ai.hpp"
 #include "contestant.hpp"
+#include "starts.hpp"
 
 namespace bench {
 
@@ -16,13 +17,6 @@ inline const double kBudgetSeconds = ai::CaptureOptions().tuning_budget_s;
 /// buffers, as the peers' do.
 class Ours : public Contestant {
  public:
-  /// How long planning and capturing took, on a context whose libraries are loaded.
-  struct Starts {
-    double cold_ms = 0;       ///< without a tuning file
-    double cached_ms = 0;     ///< with the one that the cold start made; the lowest of five
-    ai::TuningReport second;  ///< of such a start; the worst counts of the five
-  };
-
   /// `network` outlives it. Throws Failed with the library's Status. `budget_s` is the tuning
   /// budget.
   Ours(Network& network, double budget_s);

@@ -12,7 +12,6 @@
 #include <ostream>
 #include <string>
 
-#include "measure.hpp"
 #include "session.hpp"
 #include "software.hpp"
 #include "suite.hpp"
@@ -41,8 +40,8 @@ Json to_json(const Prepared& prepared) {
   if (prepared.starts) {
     json["plan_capture_cold_ms"] = rounded(prepared.starts->cold_ms);
     json["plan_capture_cached_ms"] = rounded(prepared.starts->cached_ms);
-    json["second_start"] = {{"candidates_timed", prepared.starts->second.candidates_timed},
-                            {"heuristic_queries", prepared.starts->second.heuristic_queries}};
+    json["second_start"] = {{"candidates_timed", prepared.starts->candidates_timed},
+                            {"heuristic_queries", prepared.starts->heuristic_queries}};
   }
   return json;
 }
@@ -120,8 +119,7 @@ class Server {
   Json measured(const Json& request) {
     const std::string name = request.at("contestant");
     const std::string what = request.at("what");
-    std::vector<double> samples =
-        measure(session_->at(name), parse_what(what), request.at("seconds"), session_->stream());
+    std::vector<double> samples = session_->measure(name, parse_what(what), request.at("seconds"));
     for (double& sample : samples) sample = rounded(sample);
     return {{"ok", true}, {"us", samples}};
   }

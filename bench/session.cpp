@@ -2,12 +2,13 @@
 
 #include <algorithm>
 
-#include "check.hpp"
 #include "peers/cublaslt_peer.hpp"
 #include "timing.hpp"
 
 namespace bench {
 namespace {
+
+constexpr double kWarmSeconds = 0.2;
 
 std::unique_ptr<Contestant> make(Network& network, const std::string& name, double budget_s) {
   if (name == "ours") return std::make_unique<Ours>(network, budget_s);
@@ -52,11 +53,7 @@ Prepared Session::prepare(const Row& row, const std::string& name, double budget
   Prepared prepared;
   try {
     std::unique_ptr<Contestant> contestant = make(*network_, name, budget_s);
-    contestant->network().reset();
-    contestant->launch(stream_);
-    check(cudaStreamSynchronize(stream_), "the first step");
-    const Checked checked = check_network(download(contestant->network()), contestant->writes_z(),
-                                          contestant->activation_error());
+    const Checked checked = check_launch(*contestant, &Contestant::launch);
     prepared.nodes = contestant->nodes();
     prepared.workspace_bytes = contestant->workspace_bytes();
     prepared.variant = contestant->variant();
@@ -67,7 +64,7 @@ Prepared Session::prepare(const Row& row, const std::string& name, double budget
     prepared.checked = checked.count;
     prepared.ok = checked.good();
     if (!prepared.ok) prepared.error = "wrong result: " + checked.worst;
-    if (prepared.ok) contestants_[name] = std::move(contestant);
+    if (prepared.ok) contestants_[name] = {std::move(contestant), {}};
   } catch (const Absent& absent) {
     prepared.absent = true;
     prepared.error = absent.what();
@@ -77,15 +74,37 @@ Prepared Session::prepare(const Row& row, const std::string& name, double budget
   return prepared;
 }
 
-Contestant& Session::at(const std::string& name) {
+Checked Session::check_launch(Contestant& contestant, void (Contestant::*launch)(cudaStream_t)) {
+  contestant.network().reset();
+  (contestant.*launch)(stream_);
+  check(cudaStreamSynchronize(stream_), "a launch to be checked");
+  return check_network(download(contestant.network()), contestant.writes_z(),
+                       contestant.activation_error());
+}
+
+Session::Ready& Session::ready(const std::string& name) {
   const auto found = contestants_.find(name);
   if (found == contestants_.end()) throw Failed("contestant '" + name + "' is not prepared");
-  return *found->second;
+  return found->second;
+}
+
+std::vector<double> Session::measure(const std::string& name, What what, double seconds) {
+  Ready& of = ready(name);
+  if (what == What::Slope) {
+    of.long_graph.demand(network_->row().mode, [&] {
+      of.contestant->launch_many(stream_);  // makes the graph, and may run its steps to tune them
+      check(cudaStreamSynchronize(stream_), "the first long graph");
+      const Checked checked = check_launch(*of.contestant, &Contestant::launch_many);
+      warm(kWarmSeconds);  // the GPU had nothing to do while the host checked
+      return checked;
+    });
+  }
+  return bench::measure(*of.contestant, what, seconds, stream_);
 }
 
 void Session::warm(double seconds) {
   if (!contestants_.empty()) {
-    Contestant& any = *contestants_.begin()->second;
+    Contestant& any = *contestants_.begin()->second.contestant;
     warm_up(
         stream_, [&](cudaStream_t on) { any.launch(on); }, seconds);
     return;

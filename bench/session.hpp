@@ -8,7 +8,10 @@
 #include <string>
 #include <vector>
 
+#include "check.hpp"
 #include "contestant.hpp"
+#include "long_graph.hpp"
+#include "measure.hpp"
 #include "network.hpp"
 #include "ours.hpp"
 
@@ -25,8 +28,8 @@ struct Prepared {
   int nodes = 0;
   std::size_t workspace_bytes = 0;
   std::string variant;
-  std::optional<Ours::Starts> starts;  ///< of ours alone
-  double error_ratio = 0;              ///< infinite where a result is not finite
+  std::optional<Starts> starts;  ///< of ours alone
+  double error_ratio = 0;        ///< infinite where a result is not finite
   std::int64_t checked = 0;
 };
 
@@ -49,15 +52,27 @@ class Session {
   }
 
   /// One that was prepared; throws Failed otherwise.
-  [[nodiscard]] Contestant& at(const std::string& name);
+  [[nodiscard]] Contestant& at(const std::string& name) { return *ready(name).contestant; }
+  /// Samples as bench::measure has them, of one that was prepared. A slope's first call checks the
+  /// results of the long graph; throws Failed where they are wrong.
+  [[nodiscard]] std::vector<double> measure(const std::string& name, What what, double seconds);
   /// Keeps the GPU busy, with what is prepared if anything is.
   void warm(double seconds);
   [[nodiscard]] cudaStream_t stream() const { return stream_; }
 
  private:
+  struct Ready {
+    std::unique_ptr<Contestant> contestant;
+    LongGraphCheck long_graph;
+  };
+  [[nodiscard]] Ready& ready(const std::string& name);
+  /// What one launch makes of a network whose results are poisoned.
+  [[nodiscard]] Checked check_launch(Contestant& contestant,
+                                     void (Contestant::*launch)(cudaStream_t));
+
   cudaStream_t stream_ = nullptr;
   std::optional<Network> network_;  // of the row at hand
-  std::map<std::string, std::unique_ptr<Contestant>> contestants_;
+  std::map<std::string, Ready> contestants_;
   std::optional<Network> idle_;  // what there is to do where nothing is prepared
 };
 

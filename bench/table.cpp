@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "measure.hpp"
 #include "software.hpp"
 #include "timing.hpp"
 
@@ -72,9 +71,8 @@ bool print_rows(Session& session, const std::vector<Row>& rows, bool explain) {
         std::printf("%s\n", why_not(name, prepared).c_str());
         continue;
       }
-      Contestant& contestant = session.at(name);
       session.warm(0.2);
-      const auto take = [&](What what) { return measure(contestant, what, 0.1, session.stream()); };
+      const auto take = [&](What what) { return session.measure(name, what, 0.1); };
       const auto host = take(What::Host);
       std::printf("%-14s %9.2f %9.2f %9.2f %9.2f %9.2f %6d %10zu %7.3f  %s\n", name.c_str(),
                   quantile(take(What::Device)), quantile(take(What::Slope)), quantile(host),
@@ -85,9 +83,9 @@ bool print_rows(Session& session, const std::vector<Row>& rows, bool explain) {
             "%-14s plan + capture %.1f ms cold, %.1f ms with the tuning file (%zu candidates "
             "timed, %zu heuristic queries)\n",
             "", prepared.starts->cold_ms, prepared.starts->cached_ms,
-            prepared.starts->second.candidates_timed, prepared.starts->second.heuristic_queries);
+            prepared.starts->candidates_timed, prepared.starts->heuristic_queries);
       }
-      if (explain) print_choices(contestant);
+      if (explain) print_choices(session.at(name));
       std::fflush(stdout);
     }
   }
@@ -121,8 +119,7 @@ bool print_comparison(Session& session, const std::vector<Row>& rows, bool expla
     }
     if (launches.size() != contestant_names().size()) continue;
     session.warm(0.3);
-    const double roughly =
-        quantile(measure(session.at("ours"), What::Device, 0.01, session.stream()));
+    const double roughly = quantile(session.measure("ours", What::Device, 0.01));
     const int count = static_cast<int>(std::clamp(2000 / roughly, 2.0, 200.0));
     const auto samples = interleaved(session.stream(), launches, kRounds, count);
     const double ours = quantile(samples[0]);

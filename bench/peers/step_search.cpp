@@ -74,6 +74,7 @@ class Search {
     log_choice(row_.workload + " " + std::to_string(row_.batch) + " " + text + what);
   }
 
+  // With each number of branches: what is quickest beside another product need not be so alone.
   void try_option_everywhere() {
     std::set<std::string> names;
     for (const auto& options : step_.options()) {
@@ -90,14 +91,28 @@ class Search {
           differs = true;
         }
       }
-      if (differs) consider(choice, name + " everywhere");
+      if (!differs) continue;
+      const std::string what = name + " everywhere";
+      for (const int branches : branch_counts()) {
+        choice.branches = branches;
+        consider(choice, what + ", " + std::to_string(branches) + " more branches");
+      }
     }
   }
 
+  // Without two weight gradients there is nothing to go elsewhere.
+  std::vector<int> branch_counts() const {
+    std::vector<int> counts{0};
+    for (int more = 1; row_.has_backward() && row_.depth() > 1 && more <= PeerStep::kMaxBranches;
+         ++more) {
+      counts.push_back(more);
+    }
+    return counts;
+  }
+
   void try_branches() {
-    if (!row_.has_backward() || row_.depth() < 2) return;
     const int now = best_.branches;
-    for (int branches = 0; branches <= PeerStep::kMaxBranches; ++branches) {
+    for (const int branches : branch_counts()) {
       if (branches == now) continue;
       StepChoice choice = best_;
       choice.branches = branches;

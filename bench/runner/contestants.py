@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from .process import FAILED, Gone, Process, Refused
+from .process import FAILED, Gone, Process, Refused, TimedOut, reason_of
 from .suite import Row
 
 PROCESS_OF = {
@@ -74,14 +74,14 @@ class Pool:
             try:
                 self._processes[name].send(asked)
             except Gone as gone:
-                self._absent_process(name, str(gone))
+                self._absent_process(name, reason_of(gone))
         for name in names:
             if not self._present(name):
                 continue
             try:
                 reply = self._processes[name].receive(asked, DESCRIBE_S)
             except (Gone, Refused) as why:
-                self._absent_process(name, str(why))
+                self._absent_process(name, reason_of(why))
                 continue
             self.descriptions[name] = reply
             for contestant in self._present(name):
@@ -196,7 +196,8 @@ class Pool:
             self._revive(name)
             reply = self._processes[name].ask(message, timeout)
         except (Gone, Refused) as why:
-            absent.update(dict.fromkeys(contestants, str(why)))
+            used_up_its_time = name == "torch_compile" and isinstance(why, TimedOut)
+            absent.update(dict.fromkeys(contestants, str(why) if used_up_its_time else reason_of(why)))
         else:
             answers = reply.get("prepared", {})
             for contestant in contestants:

@@ -10,7 +10,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from . import chart, floors, machine, results, summary, table
+from . import cautions, chart, floors, machine, results, summary, table
 from .contestants import CONTESTANTS, PEERS, SLOPES, Command, Pool
 from .process import Gone, Refused
 from .schedule import QUICK, Measured, Progress, Settings, measure_row, span
@@ -21,9 +21,9 @@ SUITE = BENCH / "suite.json"
 ROW_FLOP = 5e10  # operations of as long as a row takes whose own count for nothing
 DESCRIPTION = """Measures every workload of bench/suite.json on this machine's GPU, ours beside its peers, and
 writes <gpu>.json, <gpu>.md, <gpu>.svg and <gpu>-samples.json. docs/performance.md says how to read them. A
-run of some rows or peers, of another suite, or a quick one, writes below the build folder unless --out says where, so that
-bench/results only ever holds whole runs. Exit code 1: a row has no figure of ours, or a contestant was wrong,
-failed or died; 2: nothing was measured, be it that --resume was refused."""
+run of some rows or peers, of another suite, or a quick one, writes below the build folder unless --out says
+where, so that bench/results only ever holds whole runs. Exit code 1: a row has no figure of ours, or a
+contestant was wrong, failed or died; 2: nothing was measured, be it that --resume was refused."""
 
 
 def _list(text: str) -> list[str]:
@@ -272,6 +272,7 @@ def main(argv: Sequence[str], commands: Mapping[str, Command] | None = None) -> 
     write_all(out, run.stem, figures, samples)
     print(
         *summary.lines(figures["rows"], run.gpu),
+        *cautions.lines(figures["rows"], samples["rows"]),
         f"{len(figures['rows'])} of {len(every)} rows are in {out / run.stem}.json",
         sep="\n",
     )

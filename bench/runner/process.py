@@ -14,13 +14,21 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 KILL_S = 10.0  # how long a killed process is waited for
-FAILED = "failed: "  # begins the reason of one who took part and was wrong, rather than absent
+FAILED = "failed: "  # begins the reason of one who was wrong, failed or died, rather than absent
 
 
 class Gone(Exception):
     """The process is not there any more, with the reason: it never started, died, hung, or talked
     nonsense.
     """
+
+
+class NeverStarted(Gone):
+    """There is no such program, or it may not be run."""
+
+
+class TimedOut(Gone):
+    """It was ended, as it had not answered in time."""
 
 
 class Refused(Exception):
@@ -30,6 +38,14 @@ class Refused(Exception):
     def __init__(self, text: str, absent: bool) -> None:
         super().__init__(text)
         self.absent = absent
+
+
+def reason_of(why: Gone | Refused) -> str:
+    """What results say of one who could not take part: a failure, unless it never started or says itself that
+    there is nothing to measure.
+    """
+    is_absent = isinstance(why, NeverStarted) or (isinstance(why, Refused) and why.absent)
+    return str(why) if is_absent else FAILED + str(why)
 
 
 class Process:
@@ -46,7 +62,7 @@ class Process:
         self.name = name
         self._log = log
         self._buffer = b""
-        self._reason: str | None = None
+        self._gone: Gone | None = None
         log.parent.mkdir(parents=True, exist_ok=True)
         try:
             with log.open("wb") as errors:
@@ -60,12 +76,12 @@ class Process:
                 )
         except OSError as error:
             self._child = None
-            self._reason = f"{name} could not be started: {error}"
+            self._gone = NeverStarted(f"{name} could not be started: {error}")
 
     @property
     def gone(self) -> str | None:
         """Why it is not there any more, or None."""
-        return self._reason
+        return None if self._gone is None else str(self._gone)
 
     def ask(self, message: Mapping[str, Any], timeout: float) -> dict[str, Any]:
         """Sends one request and waits `timeout` seconds at most for the reply. Gone; Refused."""
@@ -80,7 +96,7 @@ class Process:
             child.stdin.write(json.dumps(message).encode() + b"\n")
             child.stdin.flush()
         except OSError:
-            self._fail(self._death())
+            self._fail(Gone(self._death()))
 
     def receive(self, message: Mapping[str, Any], timeout: float) -> dict[str, Any]:
         """The reply to `message`. Gone; Refused."""
@@ -92,7 +108,10 @@ class Process:
         if not isinstance(reply, dict) or not isinstance(reply.get("ok"), bool):
             text = line[:200].decode(errors="replace")
             self._fail(
-                f'{self.name} replied to {message.get("do")} with {text!r}, expected a JSON object with "ok"'
+                Gone(
+                    f'{self.name} replied to {message.get("do")} with {text!r}, '
+                    'expected a JSON object with "ok"'
+                )
             )
         if not reply["ok"]:
             raise Refused(str(reply.get("error", "it gave no reason")), bool(reply.get("absent")))
@@ -102,17 +121,17 @@ class Process:
         """Asks it to quit, and kills it and all it started."""
         if self._child is None:
             return
-        if self._reason is None:
+        if self._gone is None:
             with contextlib.suppress(Gone, Refused):
                 self.ask({"do": "quit"}, timeout)
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._child.wait(timeout)
-            self._reason = f"{self.name} was closed"
+            self._gone = Gone(f"{self.name} was closed")
         self._kill()
 
     def _there(self) -> subprocess.Popen[bytes]:
-        if self._reason is not None:
-            raise Gone(self._reason)
+        if self._gone is not None:
+            raise type(self._gone)(str(self._gone))
         assert self._child is not None
         return self._child
 
@@ -124,10 +143,12 @@ class Process:
             while b"\n" not in self._buffer:
                 left = deadline - time.monotonic()
                 if left <= 0 or not selector.select(left):
-                    self._fail(f"{self.name} did not answer {message.get('do')} within {timeout:g} s")
+                    self._fail(
+                        TimedOut(f"{self.name} did not answer {message.get('do')} within {timeout:g} s")
+                    )
                 chunk = os.read(child.stdout.fileno(), 1 << 20)
                 if not chunk:
-                    self._fail(self._death())
+                    self._fail(Gone(self._death()))
                 self._buffer += chunk
         line, _, self._buffer = self._buffer.partition(b"\n")
         return line
@@ -144,10 +165,10 @@ class Process:
         lines = [line.strip() for line in self._log.read_text(errors="replace").splitlines() if line.strip()]
         return f"{self.name} {how}" + (f": {lines[-1][:300]}" if lines else "")
 
-    def _fail(self, reason: str) -> None:
-        self._reason = reason
+    def _fail(self, gone: Gone) -> None:
+        self._gone = gone
         self._kill()
-        raise Gone(reason)
+        raise gone
 
     def _kill(self) -> None:
         """Ends the whole group: compilers that the process started too."""

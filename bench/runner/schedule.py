@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from .process import FAILED, Gone, Refused
+from .process import Gone, Refused, reason_of
 
 Measure = Callable[[str, str, float], list[float]]  # contestant, what, seconds -> microseconds
 Clock = Callable[[], float]
@@ -65,13 +65,6 @@ class Measured:
         return [sample for name, samples in self.device if name == contestant for sample in samples]
 
 
-def reason_of(why: Gone | Refused) -> str:
-    """What results say of one who could not be measured: a failure, unless it says that there is nothing to
-    measure.
-    """
-    return str(why) if isinstance(why, Refused) and why.absent else FAILED + str(why)
-
-
 def measure_row(
     measure: Measure,
     contestants: Sequence[str],
@@ -81,7 +74,8 @@ def measure_row(
 ) -> Measured:
     """Rounds of (ours, peer, ours, next peer, ours, ...), so that whatever drifts drifts for both sides of a
     ratio; then our own host times, and slopes in turn, last, as their long graphs may fail where the step
-    itself does not. A contestant that fails is left out from there on; where `ours` is not among the contestants, or fails, the peers are measured alone.
+    itself does not. A contestant that fails is left out from there on; where `ours` is not among the
+    contestants, or fails, the peers are measured alone.
     """
     result = Measured()
     present = list(contestants)

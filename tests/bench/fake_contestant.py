@@ -2,11 +2,12 @@
 
     fake_contestant.py '{"contestants": ["ours"], ...}'
 
-Its argument is JSON. `us`: the samples of a contestant, 10 of each otherwise; `die`, `hang`, `babble`: a
-word; a request whose JSON text has it ends the process with exit code 3, is never answered, or is answered
-with no JSON; `lose`: a word; a request that has it is answered with an error, after which the process ends
-with exit code 3, unless the file `lose_once` is there, which it makes; `wrong` and `lacks`: contestants whose results are wrong or that do not exist for a row;
-`absent`: why the whole process is; `log`: a file that each request is written to.
+Its argument is JSON. `us`: the samples of a contestant, 10 of each otherwise; `die`, `hang`, `babble`,
+`refuse`: a word; a request whose JSON text has it ends the process with exit code 3, is never answered, is
+answered with no JSON, or with an error; `lose`: a word; a request that has it is answered with an error,
+after which the process ends with exit code 3, unless the file `lose_once` is there, which it makes; `wrong`
+and `lacks`: contestants whose results are wrong or that do not exist for a row; `absent`: why the whole
+process is; `log`: a file that each request is written to.
 """
 
 from __future__ import annotations
@@ -79,6 +80,9 @@ def main() -> int:
             time.sleep(600)
         if options.get("babble", "\0") in text:
             print("oops", flush=True)
+            continue
+        if options.get("refuse", "\0") in text:
+            print(json.dumps({"ok": False, "error": "wrong result of 32 copies"}), flush=True)
             continue
         if options.get("lose", "\0") in text and not pathlib.Path(options["lose_once"]).exists():
             pathlib.Path(options["lose_once"]).touch()

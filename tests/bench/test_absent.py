@@ -40,10 +40,14 @@ def test_a_row_without_ours_has_no_figures_and_fails_the_run(run: Any, fakes: Fa
     assert row["absent"]["jax"] == "ours is absent from this row"
 
 
-def test_a_peer_that_dies_is_started_again_for_the_next_row(run: Any, fakes: Fakes) -> None:
-    assert run.run(fakes(torch={"die": '"batch": 64, "mode": "forward"'}), "--mode", "forward") == 0
+def test_a_peer_that_dies_as_it_gets_ready_fails_the_run_and_is_started_again_for_the_next_row(
+    run: Any, fakes: Fakes, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run.run(fakes(torch={"die": '"batch": 64, "mode": "forward"'}), "--mode", "forward") == 1
     dead = run.row("small/64/forward")
-    assert dead["absent"]["torch_eager"] == "torch ended with exit code 3: something terrible happened"
+    why = "failed: torch ended with exit code 3: something terrible happened"
+    assert dead["absent"]["torch_eager"] == dead["absent"]["torch_graph"] == why
+    assert f"small 64 forward: torch_eager: {why}" in capsys.readouterr().out
     assert dead["torch_eager_us"] is None and dead["jax_us"] == 80
     assert (
         run.row("small/1/forward")["torch_eager_us"] == run.row("large/4096/forward")["torch_eager_us"] == 200
@@ -61,10 +65,34 @@ def test_a_process_that_lost_its_gpu_is_started_again_for_the_next_row(run: Any,
 
 
 def test_a_peer_that_dies_again_and_again_is_given_up(run: Any, fakes: Fakes) -> None:
-    assert run.run(fakes(jax={"die": "prepare"}), "--only", "small") == 0
+    assert run.run(fakes(jax={"die": "prepare"}), "--only", "small") == 1
     reasons = [row["absent"]["jax"] for row in run.results()["rows"]]
-    assert len(reasons) == 6
+    assert len(reasons) == 6 and all(reason.startswith("failed: jax ended") for reason in reasons)
     assert [reason for reason in reasons if "was started again 3 times already" in reason] == reasons[4:]
+
+
+@pytest.mark.parametrize(
+    "trouble, reason",
+    [
+        ({"hang": "prepare"}, "jax did not answer prepare within 1 s"),
+        ({"babble": "prepare"}, "jax replied to prepare with 'oops'"),
+        ({"refuse": "prepare"}, "wrong result of 32 copies"),
+        ({"die": "describe"}, "jax ended with exit code 3"),
+        ({"refuse": "describe"}, "wrong result of 32 copies"),
+    ],
+)
+def test_a_peer_that_fails_before_it_is_ready_fails_the_run(
+    run: Any, fakes: Fakes, monkeypatch: pytest.MonkeyPatch, trouble: dict[str, str], reason: str
+) -> None:
+    monkeypatch.setattr(contestants, "PREPARE_S", 1.0)
+    assert run.run(fakes(jax=trouble), "--only", "large", "--mode", "forward", "--peers", "jax") == 1
+    assert run.row("large/4096/forward")["absent"]["jax"].startswith(f"failed: {reason}")
+
+
+def test_a_peer_whose_program_is_not_there_is_absent(run: Any, fakes: Fakes) -> None:
+    commands = {**fakes(), "jax": Command(["/nowhere"])}
+    assert run.run(commands, "--only", "large", "--mode", "forward") == 0
+    assert run.results()["absent"]["jax"].startswith("jax could not be started: ")
 
 
 def test_a_peer_that_dies_while_measured_takes_its_samples_along(run: Any, fakes: Fakes) -> None:
@@ -91,6 +119,14 @@ def test_one_that_dies_over_its_slope_keeps_its_figure_and_fails_the_run(
     assert f"* slope of ours: {why} (large 4096 forward)" in (run.out / "h200.md").read_text(encoding="utf-8")
 
 
+def test_one_whose_copies_give_a_wrong_result_has_no_slope_and_fails_the_run(run: Any, fakes: Fakes) -> None:
+    wrong = fakes(bench_suite={"refuse": '"contestant": "cublaslt_same", "what": "slope"'})
+    assert run.run(wrong, "--only", "large", "--mode", "forward") == 1
+    row = run.row("large/4096/forward")
+    assert row["cublaslt_same_us"] == 10 and row["cublaslt_same_slope_us"] is None
+    assert row["slope_absent"] == {"cublaslt_same": "failed: wrong result of 32 copies"}
+
+
 def test_torch_compile_is_ended_when_its_time_is_over(run: Any, fakes: Fakes) -> None:
     assert (
         run.run(fakes(torch_compile={"hang": "prepare"}), "--mode", "forward", "--limit-compile", "0.4") == 0
@@ -107,6 +143,12 @@ def test_one_row_may_not_take_all_of_torch_compiles_time(
     run.run(fakes(torch_compile={"hang": '"batch": 64'}), "--only", "small", "--mode", "forward")
     assert run.row("small/1/forward")["torch_compile_us"] == 25
     assert "within 0.3 s" in run.row("small/64/forward")["absent"]["torch_compile"]
+
+
+def test_torch_compile_that_dies_within_its_time_fails_the_run(run: Any, fakes: Fakes) -> None:
+    assert run.run(fakes(torch_compile={"die": "prepare"}), "--only", "large", "--mode", "forward") == 1
+    why = "failed: torch_compile ended with exit code 3: something terrible happened"
+    assert run.row("large/4096/forward")["absent"]["torch_compile"] == why
 
 
 def test_torch_compile_without_time_is_absent(run: Any, fakes: Fakes) -> None:

@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -10,6 +11,7 @@
 
 namespace {
 
+using ai::ActKind;
 using bench::Mode;
 
 std::string error_of(const std::string& text) {
@@ -31,17 +33,30 @@ std::string with(const std::string& field, const std::string& value) {
   return nlohmann::json{{"workloads", {workload}}}.dump();
 }
 
-TEST_CASE("the suite holds the workloads of the latency suite in their order") {
+TEST_CASE("the suite holds exactly the workloads that results are quoted for") {
+  const bench::Workload wanted[] = {
+      {"jet", {16, 64, 32, 32, 5}, ActKind::ReLU, {1, 64}},
+      {"policy", {64, 256, 256, 8}, ActKind::ReLU, {1, 64}},
+      {"policy_tanh", {64, 64, 64, 8}, ActKind::Tanh, {1, 64}},
+      {"legged", {235, 512, 256, 128, 12}, ActKind::ELU, {1, 64}},
+      {"anomaly", {640, 128, 128, 128, 128, 8, 128, 128, 128, 128, 640}, ActKind::ReLU, {1}},
+      {"pinn", {3, 20, 20, 20, 20, 20, 20, 20, 20, 2}, ActKind::Tanh, {256}},
+      {"ncf", {256, 256, 128, 64}, ActKind::ReLU, {128}},
+      {"ranking", {479, 1024, 1024, 512, 256, 1}, ActKind::ReLU, {1, 128}},
+      {"radiance", {64, 64, 64, 64, 64, 64}, ActKind::ReLU, {16384}},
+      {"wide", {1024, 1024, 1024, 1024, 1024}, ActKind::ReLU, {1, 16, 256}},
+      {"ffn", {4096, 11008, 4096}, ActKind::GELUTanh, {1, 16, 512}},
+      {"gemm", {4096, 4096}, ActKind::None, {4096}},
+  };
   const auto suite = bench::built_in_suite();
-  std::string names;
-  for (const bench::Workload& workload : suite) names += workload.name + " ";
-  CHECK(names == "jet policy policy_tanh legged anomaly pinn ncf ranking radiance wide ffn gemm ");
-  CHECK(suite[0].layers == std::vector<int>{16, 64, 32, 32, 5});
-  CHECK(suite[0].batches == std::vector<int>{1, 64});
-  CHECK(suite[3].activation == ai::ActKind::ELU);
-  CHECK(suite[4].layers.size() == 11);
-  CHECK(suite[10].activation == ai::ActKind::GELUTanh);
-  CHECK(suite[11].activation == ai::ActKind::None);
+  REQUIRE(suite.size() == std::size(wanted));
+  for (std::size_t i = 0; i < suite.size(); ++i) {
+    CAPTURE(wanted[i].name);
+    CHECK(suite[i].name == wanted[i].name);
+    CHECK(suite[i].layers == wanted[i].layers);
+    CHECK(suite[i].activation == wanted[i].activation);
+    CHECK(suite[i].batches == wanted[i].batches);
+  }
 }
 
 TEST_CASE("a row is a workload with one batch in one mode") {
@@ -55,8 +70,8 @@ TEST_CASE("a row is a workload with one batch in one mode") {
   CHECK(rows[3].batch == 64);
   CHECK(rows.back().workload == "gemm");
   CHECK(rows[0].depth() == 4);
-  CHECK(rows[0].activation_of(2) == ai::ActKind::ReLU);
-  CHECK(rows[0].activation_of(3) == ai::ActKind::None);
+  CHECK(rows[0].activation_of(2) == ActKind::ReLU);
+  CHECK(rows[0].activation_of(3) == ActKind::None);
 }
 
 TEST_CASE("what is wrong with a suite is said with the workload and the field") {
@@ -111,7 +126,7 @@ TEST_CASE("a row of the protocol is read, or refused by its field") {
   const bench::Row row = bench::parse_row(json);
   CHECK(row.workload == "x");
   CHECK(row.layers == std::vector<int>{3, 2});
-  CHECK(row.activation == ai::ActKind::Tanh);
+  CHECK(row.activation == ActKind::Tanh);
   CHECK(row.batch == 7);
   CHECK(row.mode == Mode::ForwardBackward);
   for (const Mode mode : {Mode::Forward, Mode::ForwardBackward, Mode::TrainStep}) {
