@@ -31,8 +31,10 @@ std::vector<MemoryRange> storage_of(const Task& task) {
   return storage;
 }
 
-// Of all runs that are asked for at once: each takes a compiler up to a second.
+// Of all runs that are asked for at once, as compiling takes its time; but with one alone there
+// would be little to measure.
 constexpr std::size_t kMostKernels = 64;
+constexpr std::size_t kLeastOfARun = 2;
 
 /// Such that values do not grow from layer to layer: as they do, differences do, and a check says
 /// nothing any more.
@@ -168,10 +170,14 @@ Status RunChooser::fuse(const Indices& which, Way way) {
   std::vector<PlanRun> runs;
   for (const std::size_t i : which) runs.push_back(entries_[i].plans);
   FuseOptions options;
-  options.most = std::clamp(kMostKernels / which.size(), std::size_t{1}, options.most);
+  const auto unknown = static_cast<std::size_t>(
+      std::count_if(which.begin(), which.end(), [&](std::size_t i) { return !entries_[i].known; }));
+  options.most =
+      std::clamp(kMostKernels / std::max<std::size_t>(unknown, 1), kLeastOfARun, options.most);
   if (!settings_.measure || way == Way::AsKnown) options.most = 1;
   options.kernel_folder = settings_.kernel_folder;
   options.cooperative = settings_.cooperative;
+  options.on_problem = [&](const Status& status) { file_.warn(status); };
   const Recall recall = [&](std::size_t run) {
     const std::optional<StoredChoice>& known = entries_[which[run]].known;
     return known ? &known->candidate : nullptr;

@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <cstdint>
+#include <limits>
 
 #include "chain_recipe.hpp"
 #include "core/text.hpp"
@@ -9,6 +11,7 @@ namespace {
 
 constexpr int kRowCounts[] = {32, 16, 8, 1};
 constexpr int kWarpCounts[] = {1, 2, 4, 8};
+constexpr int kMostTerms = 128;  // each sum is one chain in f32
 constexpr int kMostWarps = 8;  // the registers of as many threads may be all that a thread can have
 constexpr int kFewestRows = 512;
 constexpr int kFewestLines = 32;  // where a warp has one row
@@ -111,8 +114,12 @@ std::string reason_against(const Network& network, const RowsShape& shape, const
     if (layer.n > most_columns(shape)) {
       return text("a layer has ", layer.n, " columns, more than ", most_columns(shape));
     }
-    if (layer.k > machine.limits.shared_bytes / 4) {
-      return text("a layer has ", layer.k, " terms, more than shared memory holds");
+    if (layer.k > kMostTerms) {
+      return text("a layer has ", layer.k, " terms, more than ", kMostTerms);
+    }
+    const std::int64_t rows = std::int64_t{blocks_of(network, shape)} * shape.rows * shape.warps;
+    if (rows * std::max(layer.y_m, layer.z_m) > std::numeric_limits<int>::max()) {
+      return "rows past the last one are 2^31 elements away";
     }
   }
   const auto bytes = 4 * std::int64_t{layout_of(network, shape).shared};

@@ -11,8 +11,8 @@
 
 namespace ai::kernels::chain {
 
-/// Layers that a step can have.
-inline constexpr std::size_t kMostLayers = 63;
+/// Layers that a step can have: the kernels of more take long to compile.
+inline constexpr std::size_t kMostLayers = 40;
 
 /// A whole run in one launch of the kernel in `image`, compiled for `network` and `form`.
 /// `network` is network_of(plans, ...). Loads the image when it is prepared. Named "chain of 4

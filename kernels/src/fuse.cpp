@@ -1,12 +1,15 @@
 #include "fuse.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
 
+#include "chain_compile_cost.hpp"
 #include "chain_device.hpp"
 #include "chain_step.hpp"
 #include "chain_worth.hpp"
@@ -71,18 +74,29 @@ std::string not_worth_it(const Network& network, const Form& best, const TargetD
               tenths(plan_by_plan_us(network, device.machine)));
 }
 
+std::string too_long_to_compile(const Network& network, const Form& best) {
+  const double tenths = std::round(10 * compile_seconds(network, best)) / 10;
+  return text("it would take about ", static_cast<float>(tenths),
+              " s to compile, and no other shape of it much less");
+}
+
 void search(Fusing& run, const TargetDevice& device, const FuseOptions& options) {
-  const std::vector<Form> all =
-      forms_for(run.network, device.machine, options.most, options.cooperative);
-  run.forms = worthwhile(run.network, all, device.machine, options.most > 1);
+  // Of one alone, the best may take too long to compile.
+  const std::size_t most = std::max(options.most, FuseOptions().most);
+  const std::vector<Form> all = forms_for(run.network, device.machine, most, options.cooperative);
+  const std::vector<Form> worthy = worthwhile(run.network, all, device.machine, options.most > 1);
+  run.forms = compiled_in_time(run.network, worthy);
+  run.forms.resize(std::min(run.forms.size(), options.most));
   if (options.most == 0) {
     run.reason = "no candidate was asked for";
   } else if (all.empty() && !forms_for(run.network, device.machine, 1).empty()) {
     run.reason = "only kernels that are launched cooperatively could serve it; these are ruled out";
   } else if (all.empty()) {
     run.reason = no_shape_fits(run.network);
-  } else if (run.forms.empty()) {
+  } else if (worthy.empty()) {
     run.reason = not_worth_it(run.network, all.front(), device);
+  } else if (run.forms.empty()) {
+    run.reason = too_long_to_compile(run.network, worthy.front());
   }
 }
 
@@ -133,11 +147,16 @@ Result<Fusing> begin(const PlanRun& run, const TargetDevice& device, const FuseO
 /// Finds the images of all forms of all of `runs`.
 class Compiler {
  public:
+  /// All but the folder's name outlive this.
   Compiler(const cuda::Api& api, cuda::NvrtcLoader load_nvrtc, const TargetDevice& device,
-           const std::string& folder)
-      : api_(api), load_nvrtc_(load_nvrtc), device_(device), store_(folder) {}
+           const FuseOptions& options)
+      : api_(api),
+        load_nvrtc_(load_nvrtc),
+        device_(device),
+        store_(options.kernel_folder),
+        on_problem_(options.on_problem) {}
 
-  Status operator()(std::span<Fusing* const> runs) const {
+  Status operator()(std::span<Fusing* const> runs) {
     std::vector<cuda::CompileRequest> requests;
     for (const Fusing* run : runs) {
       for (const Form& form : run->forms) {
@@ -153,6 +172,7 @@ class Compiler {
       for (std::size_t i = 0; i < run->forms.size(); ++i, ++next) {
         run->task.compiled += next->compiled ? 1 : 0;
         run->task.compile_s += next->compile_s;
+        tell(next->problem);
         run->images.push_back(std::move(*next));
       }
     }
@@ -160,10 +180,18 @@ class Compiler {
   }
 
  private:
+  void tell(const Status& problem) {
+    if (problem.ok() || has_told_ || !on_problem_) return;
+    has_told_ = true;
+    on_problem_(problem);
+  }
+
   const cuda::Api& api_;
   cuda::NvrtcLoader load_nvrtc_;
   const TargetDevice& device_;
   cuda::CubinStore store_;
+  const std::function<void(const Status&)>& on_problem_;
+  bool has_told_ = false;
 };
 
 bool spills(const cuda::Cubin& cubin) {
@@ -225,7 +253,7 @@ Result<std::vector<Task>> fuse_chains(Machine& machine, cuda::NvrtcLoader load_n
     all.push_back(std::move(fusing).value());
     round.push_back(&all.back());
   }
-  const Compiler compile(machine.api(), load_nvrtc, *device, options.kernel_folder);
+  Compiler compile(machine.api(), load_nvrtc, *device, options);
   AI_RETURN_IF_ERROR(compile(round));
   // What was recalled may not be had any more.
   round.clear();

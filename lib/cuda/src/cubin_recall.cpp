@@ -9,43 +9,62 @@
 namespace ai::cuda {
 namespace {
 
+/// Compiles the requests `which`; what cannot be compiled keeps the cubin that it has.
+void compile_some(const NvrtcApi& nvrtc, const CubinStore& store,
+                  std::span<const CompileRequest> requests, std::span<const std::string> keys,
+                  std::span<const std::size_t> which, std::vector<RecalledCubin>& outcomes) {
+  std::vector<CompileRequest> sources;
+  for (const std::size_t i : which) sources.push_back(requests[i]);
+  Result<std::vector<Result<Cubin>>> made = compile_all(nvrtc, sources);
+  if (!made) made = std::vector<Result<Cubin>>(which.size(), made.status());
+  for (std::size_t j = 0; j < which.size(); ++j) {
+    RecalledCubin& outcome = outcomes[which[j]];
+    outcome.compiled = true;
+    if (!(*made)[j] && outcome.cubin) continue;
+    outcome.cubin = std::move((*made)[j]);
+    if (!outcome.cubin) continue;
+    // A store that cannot be written costs the next process time, and nothing else.
+    const Status kept = store.keep(keys[which[j]], *outcome.cubin);
+    if (outcome.problem.ok()) outcome.problem = kept;
+  }
+}
+
 std::vector<RecalledCubin> recall_all(NvrtcLoader load_nvrtc, const CubinStore& store,
                                       std::span<const CompileRequest> requests) {
   std::vector<RecalledCubin> outcomes;
   outcomes.reserve(requests.size());
-  std::map<std::string, std::size_t> first;  // of the requests with this key
-  std::vector<std::size_t> equal(requests.size());
-  std::vector<std::size_t> missing;
   std::vector<std::string> keys;
-  std::vector<CompileRequest> sources;
+  std::map<std::string, std::size_t> first;  // of the requests with this key
+  std::vector<std::size_t> wanted;
   for (std::size_t i = 0; i < requests.size(); ++i) {
-    const std::string key = cubin_key(requests[i]);
-    outcomes.push_back({Status(StatusCode::OutOfMemory, {}), false});
-    equal[i] = first.emplace(key, i).first->second;
-    if (equal[i] != i) continue;
-    if (CubinStore::Found found = store.find(key); found.cubin) {
+    keys.push_back(cubin_key(requests[i]));
+    outcomes.push_back({Status(StatusCode::OutOfMemory, {})});
+    if (!first.emplace(keys[i], i).second) continue;
+    CubinStore::Found found = store.find(keys[i]);
+    outcomes[i].problem = std::move(found.problem);
+    if (found.cubin) {
       outcomes[i].cubin = *std::move(found.cubin);
     } else {
-      missing.push_back(i);
-      keys.push_back(key);
-      sources.push_back(requests[i]);
+      wanted.push_back(i);
     }
   }
-  if (!missing.empty()) {
+  if (!wanted.empty()) {
     const Result<const NvrtcApi*> nvrtc = load_nvrtc();
-    Result<std::vector<Result<Cubin>>> made =
-        nvrtc ? compile_all(**nvrtc, sources)
-              : std::vector<Result<Cubin>>(missing.size(), nvrtc.status());
-    if (!made) made = std::vector<Result<Cubin>>(missing.size(), made.status());
-    for (std::size_t i = 0; i < missing.size(); ++i) {
-      // A store that cannot be written costs the next process time, and nothing else.
-      if ((*made)[i]) (void)store.keep(keys[i], *(*made)[i]);
-      outcomes[missing[i]] = {std::move((*made)[i]), nvrtc.ok()};
+    if (nvrtc) {
+      const Result<int> version = nvrtc_version(**nvrtc);
+      for (const auto& [key, i] : first) {
+        const Result<Cubin>& cubin = outcomes[i].cubin;
+        if (cubin && version && cubin->nvrtc_version != *version) wanted.push_back(i);
+      }
+      compile_some(**nvrtc, store, requests, keys, wanted, outcomes);
+    } else {
+      for (const std::size_t i : wanted) outcomes[i].cubin = nvrtc.status();
     }
   }
   for (std::size_t i = 0; i < requests.size(); ++i) {
-    if (equal[i] == i) continue;
-    outcomes[i].cubin = outcomes[equal[i]].cubin;
+    const std::size_t equal = first.at(keys[i]);
+    if (equal == i) continue;
+    outcomes[i].cubin = outcomes[equal].cubin;
     if (outcomes[i].cubin) outcomes[i].cubin->compile_s = 0;
   }
   return outcomes;

@@ -67,6 +67,7 @@ std::vector<RequestedImage> all_images(const Api& api, NvrtcLoader load_nvrtc,
     RecalledCubin& recalled = (*cubins)[i];
     RequestedImage& requested = images[missing[i]];
     requested.compiled = recalled.compiled;
+    requested.problem = std::move(recalled.problem);
     if (!recalled.cubin) {
       requested.image = recalled.cubin.status();
       continue;

@@ -73,10 +73,9 @@ Status compile_into(const NvrtcApi& nvrtc, const CompileRequest& request, Cubin&
   std::vector<const char*> options{architecture.c_str(), "--ptxas-options=-v"};
   for (const std::string& option : request.options) options.push_back(option.c_str());
 
-  int major = 0;
-  int minor = 0;
-  AI_RETURN_IF_ERROR(to_status(nvrtc, nvrtc.version(&major, &minor), "nvrtcVersion"));
-  cubin.nvrtc_version = major * 1000 + minor * 10;
+  const Result<int> version = nvrtc_version(nvrtc);
+  AI_RETURN_IF_ERROR(version.status());
+  cubin.nvrtc_version = *version;
   Program program(nvrtc);
   AI_RETURN_IF_ERROR(
       to_status(nvrtc,
@@ -99,6 +98,13 @@ Status compile_into(const NvrtcApi& nvrtc, const CompileRequest& request, Cubin&
 
 std::string architecture_option(const CompileRequest& request) {
   return text("-arch=sm_", request.compute_capability, request.arch_specific ? "a" : "");
+}
+
+Result<int> nvrtc_version(const NvrtcApi& nvrtc) {
+  int major = 0;
+  int minor = 0;
+  AI_RETURN_IF_ERROR(to_status(nvrtc, nvrtc.version(&major, &minor), "nvrtcVersion"));
+  return major * 1000 + minor * 10;
 }
 
 Result<Cubin> compile(const NvrtcApi& nvrtc, const CompileRequest& request) noexcept try {

@@ -90,6 +90,7 @@ class FusingBackend final : public Backend {
   bool has_other_layers = false;  ///< each plan has a second, slower way
   std::vector<Way> fused = {{"chain/0", 3}, {"chain/1", 2}};
   std::string reason;                ///< why a run cannot be fused; empty: it can
+  Status problem;                    ///< with the folder of kernels
   std::string forgotten;             ///< its recipe is of no use any more
   std::string without_module;        ///< cannot be prepared where it was recalled
   bool needs_alignment = false;      ///< a run whose X is not at a multiple of 16 has no candidate
@@ -122,6 +123,7 @@ class FusingBackend final : public Backend {
     most.push_back(options.most);
     folders.push_back(options.kernel_folder);
     cooperative.push_back(options.cooperative);
+    if (!problem.ok()) options.on_problem(problem);
     std::vector<Task> tasks;
     for (std::size_t i = 0; i < runs.size(); ++i) tasks.push_back(fuse_one(runs[i], recall, i));
     return tasks;

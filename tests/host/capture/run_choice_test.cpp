@@ -245,6 +245,34 @@ TEST_CASE("progress goes on from the plans to the runs") {
   CHECK(seen == expected);
 }
 
+TEST_CASE("what is wrong with the folder of kernels is a warning") {
+  Chain chain;
+  chain.backend.problem = {ai::StatusCode::Unsupported, "left alone, the folder"};
+  CHECK(names(chain.capture()) == Names{"chain/1"});
+  CHECK(chain.warnings == Names{"Unsupported: left alone, the folder"});
+}
+
+TEST_CASE("of many runs at once each gets fewer candidates, but where all are known") {
+  Chain chain;
+  for (int i = 0; i < 10; ++i) {
+    chain.add(6 + i, false, true);
+    chain.add(7 + i);
+  }
+  (void)chain.capture();
+  CHECK(chain.backend.most == std::vector<std::size_t>{5});  // 64 kernels for 11 problems
+  chain.backend.most.clear();
+  (void)chain.capture();
+  CHECK(chain.backend.most == std::vector<std::size_t>{8});
+  for (int i = 0; i < 30; ++i) {
+    chain.add(20 + i, false, true);
+    chain.add(3);
+  }
+  chain.options.tuning = ai::Tuning::Remeasure;
+  chain.backend.most.clear();
+  (void)chain.capture();
+  CHECK(chain.backend.most == std::vector<std::size_t>{2});
+}
+
 TEST_CASE("Remeasure asks again") {
   Chain chain;
   chain.backend.fused = {{"chain/0", 40}};

@@ -71,7 +71,44 @@ TEST_CASE("a store that cannot be written is no failure") {
   std::ofstream(folder / "file") << "in the way";
   const CubinStore store(folder / "file/kernels");
   CHECK(recall(store, {request("one")})[0].cubin.ok());
-  CHECK(recall(store, {request("one")})[0].compiled);
+  const auto again = recall(store, {request("one")});
+  CHECK(again[0].compiled);
+  CHECK(again[0].problem.message().find("file/kernels") != std::string::npos);
+}
+
+TEST_CASE("a folder that others may write to is told of, and nothing of it is used") {
+  CountedNvrtc::reset();
+  const TemporaryFolder folder;
+  const CubinStore store(folder.path.string());
+  CHECK(recall(store, {request("one")})[0].problem.ok());
+  CHECK(recall(store, {request("one")})[0].problem.ok());
+  std::filesystem::permissions(folder.path, std::filesystem::perms::group_write,
+                               std::filesystem::perm_options::add);
+  const auto again = recall(store, {request("one")});
+  CHECK(again[0].compiled);
+  CHECK(again[0].problem.message().find("others may write to it") != std::string::npos);
+}
+
+TEST_CASE("what another NVRTC made is used until this one is loaded, then compiled anew") {
+  CountedNvrtc::reset();
+  const TemporaryFolder folder;
+  const CubinStore store(folder.path.string());
+  const int version = recall(store, {request("one")})[0].cubin->nvrtc_version;
+  for (const char* name : {"one", "bad"}) {
+    Cubin other;
+    other.image = "of another";
+    other.nvrtc_version = version - 10;
+    REQUIRE(store.keep(cubin_key(request(name)), other).ok());
+  }
+  CHECK(recall(store, {request("one")})[0].cubin->image == "of another");
+  CHECK(CountedNvrtc::loads == 0);
+  const auto both = recall(store, {request("two"), request("one"), request("one"), request("bad")});
+  CHECK(both[1].compiled);
+  CHECK(both[1].cubin->image == "one");
+  CHECK(both[2].cubin->image == "one");
+  CHECK(both[3].cubin->image == "of another");  // this one cannot
+  CHECK(FakeNvrtc::compiled == 3);
+  CHECK(store.find(cubin_key(request("one"))).cubin->nvrtc_version == version);
 }
 
 TEST_CASE("without NVRTC each that is missing says so, and what is there is given") {

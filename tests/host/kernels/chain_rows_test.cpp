@@ -165,9 +165,16 @@ TEST_CASE("rows: what does not fit is told") {
   CHECK(reason_against(less, RowsShape{32, 4, false}, hopper()) ==
         "a layer has 97 columns, more than 96");
   CHECK(reason_against(less, RowsShape{16, 4, false}, hopper()) == "");
-  const Network deep = chain_test::network({1 << 30, 8}, ai::ActKind::ReLU, 4096);
+  const Network deep = chain_test::network({129, 8}, ai::ActKind::ReLU, 4096);
   CHECK(reason_against(deep, RowsShape{16, 4, false}, hopper()) ==
-        "a layer has 1073741824 terms, more than shared memory holds");
+        "a layer has 129 terms, more than 128");
+  Network far = radiance(16385);
+  far.layers.back().y_m = 130055;  // 16512 rows of it are less than 2^31 elements
+  CHECK(reason_against(far, RowsShape{32, 4, false}, hopper()) == "");
+  far.layers.back().y_m = 130056;
+  CHECK(reason_against(far, RowsShape{32, 4, false}, hopper()) ==
+        "rows past the last one are 2^31 elements away");
+  CHECK(reason_against(far, RowsShape{32, 2, false}, hopper()) == "");
 }
 
 TEST_CASE("rows: shapes are offered for many rows, streamed only where they must be") {

@@ -154,9 +154,9 @@ TEST_CASE("as many layers as a step can have are launched with all their address
   const Chain chain(widths);
   const auto step = step_of(chain.run(), Shape{1, 1, 32, 1, false});
   const fake_chain::Launch launch = launch_of(*step);
-  REQUIRE(launch.parameter.size() == 253);
+  REQUIRE(launch.parameter.size() == 161);
   CHECK(launch.parameter[0] == chain.x.data());
-  CHECK(launch.parameter[63 + 63 + 63] == chain.y[62].data());
+  CHECK(launch.parameter[40 + 40 + 40] == chain.y[39].data());
 }
 
 namespace {

@@ -120,13 +120,19 @@ TEST_CASE("without the compiler, what the folder has serves, and one candidate n
   CHECK(forward_test::reason_of(task, "chain") == "no compiler");
 }
 
-TEST_CASE("a folder that cannot be written is no failure") {
+TEST_CASE("a folder that cannot be written is no failure, and is told once") {
   const TemporaryFolder folder;
   std::ofstream(folder / "file") << "in the way";
   const auto backend = fresh_backend();
   const Chain chain(kJet);
-  const Task task = fuse(*backend, {chain.run()}, {.kernel_folder = folder / "file/kernels"})[0];
-  CHECK(applicable(task).size() == 8);
+  std::vector<std::string> problems;
+  FuseOptions options{.kernel_folder = folder / "file/kernels"};
+  options.on_problem = [&](const ai::Status& status) { problems.push_back(status.message()); };
+  CHECK(applicable(fuse(*backend, {chain.run()}, options)[0]).size() == 8);
+  REQUIRE(problems.size() == 1);
+  CHECK(forward_test::contains(problems[0], options.kernel_folder));
+  options.on_problem = {};
+  CHECK(applicable(fuse(*backend, {chain.run()}, options)[0]).size() == 8);
 }
 
 TEST_CASE("kernels that living steps hold are neither compiled nor loaded again") {

@@ -55,6 +55,8 @@ struct FuseOptions {
   std::size_t most = 8;            ///< candidates that a run may get
   std::string kernel_folder = {};  ///< where compiled kernels are kept for later; empty: nowhere
   bool cooperative = true;         ///< whether kernels may need all their blocks to run at once
+  /// Told why the folder, or a file in it, cannot be used: once in a call, as nothing fails for it.
+  std::function<void(const Status&)> on_problem = {};
 };
 
 /// A candidate that was found best earlier.

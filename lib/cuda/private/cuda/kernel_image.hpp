@@ -40,6 +40,7 @@ struct RequestedImage {
   Result<std::shared_ptr<KernelImage>> image;
   bool compiled = false;  ///< for this request, with success or without
   double compile_s = 0;
+  Status problem = {};  ///< RecalledCubin::problem
 };
 
 /// The images of `requests`, in their order: those that someone in the process still holds, so that
