@@ -10,6 +10,8 @@ from .sets import ALONE, CHAIN_TESTS, LARGE, SANITIZERS, TESTS
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 ERROR_EXIT_CODE = 9
+NOT_CAUGHT = "the planted bug was not caught"
+OTHER_ERROR = "another error than the planted bug's was found"
 ERRORS = re.compile(r"ERROR SUMMARY: (\d+) error")
 HAZARDS = re.compile(r"RACECHECK SUMMARY: (\d+) hazards? displayed \((\d+) errors?, (\d+) warnings?\)")
 # What a tool says when it has not seen everything.
@@ -179,19 +181,27 @@ def reports_in(output, most=16):
     return lines[:most]
 
 
+def planted_trouble(outcome, text):
+    """Why a planted bug does not count as caught, empty where it does; `text`: what is said of it."""
+    found = errors_in(outcome.output)
+    if outcome.code == ERROR_EXIT_CODE and found and text in outcome.output:
+        return ""
+    if outcome.code == ERROR_EXIT_CODE or found:
+        return OTHER_ERROR
+    return outcome.why_not(whole=True) or NOT_CAUGHT
+
+
 def probe(runner, spec, command):
     """The row of a planted bug that the tool may or may not see: a note on it, and no failure."""
     name = f"{spec.tool}_{spec.probe}"
     outcome = runner.run(name, command + runner.program("tests/gpu/planted_bug", [spec.probe]), 60)
     found = errors_in(outcome.output)
-    if outcome.code == ERROR_EXIT_CODE and found:
-        trouble, result = "", "caught"
-    elif outcome.code == SKIPPED:
+    trouble, result = planted_trouble(outcome, spec.probe_planted), "caught"
+    if outcome.code == SKIPPED:
         trouble, result = "", "not run: no clusters here"
-    else:
-        trouble, result = outcome.why_not(whole=True), "the tool does not see it"
-        if not trouble and found is None:
-            trouble = "no summary of errors"
+    elif trouble == NOT_CAUGHT:
+        trouble = "no summary of errors" if found is None else ""
+        result = f"the tool does not see it; `{spec.probe_stand_in}` stands in"
     word = runner.note(f"{spec.tool} {spec.probe}", trouble, outcome.seconds, result)
     return (f"| {spec.probe_finds} | `planted_bug {spec.probe}` | - | "
             f"{'-' if found is None else found} | {outcome.seconds:.0f} | {word} |")
@@ -209,10 +219,8 @@ def sanitizer(runner, tool):
     planted = runner.run(f"{tool}_planted", command + runner.program("tests/gpu/planted_bug", [tool]),
                          60)
     found = errors_in(planted.output)
-    caught = planted.code == ERROR_EXIT_CODE and spec.planted in planted.output and bool(found)
-    trouble = "" if caught else planted.why_not(whole=True) or "the planted bug was not caught"
-    if not caught and planted.code == ERROR_EXIT_CODE:
-        trouble = "another error than the planted bug's was found"
+    trouble = planted_trouble(planted, spec.planted)
+    caught = not trouble
     word = runner.note(f"{tool} planted bug", trouble, planted.seconds, "caught")
     lines.append(f"| planted bug | `planted_bug {tool}` | - | {'-' if found is None else found} | "
                  f"{planted.seconds:.0f} | {word} |")

@@ -32,7 +32,9 @@ class Sanitizer:
     options: Sequence[str] = ()
     remark: str = ""
     probe: str = ""  # a second planted bug: whether the tool sees it is recorded, and no failure
+    probe_planted: str = ""  # what it says of that
     probe_finds: str = ""
+    probe_stand_in: str = ""  # what tests for such bugs where the tool does not see it
 
 
 MATRIX = "tests/gpu/test_gpu_matrix"
@@ -115,8 +117,9 @@ SANITIZERS = [
         "racecheck", "Race reported between", "two warps that share memory without a barrier",
         [Program("networks in one kernel", CHAINS, SMALL_CHAINS, SMALL_CHAINS, 300, CHAIN_KERNELS),
          *SMALL],
-        OWN_KERNELS, OWN_REMARK, "cluster_race",
-        "two blocks of a cluster that share memory without a barrier"),
+        OWN_KERNELS, OWN_REMARK, "cluster_race", "Race reported between",
+        "two blocks of a cluster that share memory without a barrier",
+        "tests/gpu/chain_replays.cpp"),
     Sanitizer(
         "synccheck", "Barrier error detected. Divergent thread(s)",
         "a barrier that a part of a warp does not reach",

@@ -98,9 +98,12 @@ TEST_CASE("10,000 replays of two clones, by turns on two streams, give the bits 
 
 TEST_CASE("weights that the device overwrites between replays are those that the next one uses") {
   constexpr int kRounds = 500;
+  Kernels seen;
   for (const ChainSpec& spec : gpu::hammered_chains()) {
     CAPTURE(gpu::to_string(spec));
     DeviceChain chain(spec);
+    CHECK(chain.is_one());
+    seen.insert(gpu::chosen_kernel(chain.executable));
     // Two sets of inputs, and what the one executable makes of each.
     std::vector<std::unique_ptr<Images>> sets;
     for (const unsigned seed : {spec.seed, spec.seed + 5000}) {
@@ -140,6 +143,7 @@ TEST_CASE("weights that the device overwrites between replays are those that the
     CHECK(different == 0);
     MESSAGE("all weights overwritten ", kRounds, " times between replays, ", chain.summary());
   }
+  check_all_in(seen);
 }
 
 }  // namespace

@@ -28,18 +28,19 @@ __global__ void race(float* out) {
   out[i] = values[(i + kThreads / 2) % kThreads];
 }
 
-/// Each of two blocks of a cluster reads what the other one writes to its shared memory, and no
-/// barrier of the cluster is in between.
+/// Each of two blocks of a cluster reads its shared memory, to which the other one writes, and no
+/// barrier of the cluster is in between. Nothing else is wrong: both have begun, neither has ended.
 __global__ void cluster_race(float* out) {
 #if __CUDA_ARCH__ >= 900
   namespace cg = cooperative_groups;
   __shared__ float values[kThreads];
   const cg::cluster_group cluster = cg::this_cluster();
   const unsigned i = threadIdx.x;
-  values[i] = static_cast<float>(blockIdx.x);
-  __syncthreads();
-  out[blockIdx.x * kThreads + i] = cluster.map_shared_rank(values, cluster.block_rank() ^ 1U)[i];
-  cluster.sync();  // so that nobody reads from a block that has ended: that is another bug
+  values[i] = 0.0F;
+  cluster.sync();
+  cluster.map_shared_rank(values, cluster.block_rank() ^ 1U)[i] = static_cast<float>(blockIdx.x);
+  out[blockIdx.x * kThreads + i] = values[i];
+  cluster.sync();
 #else
   out[0] = 0.0F;
 #endif

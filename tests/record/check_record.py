@@ -53,6 +53,13 @@ echo "========= $summary"
 exit $code
 """
 
+OTHER_THAN_A_RACE = """if [[ ${*: -1} == cluster_race ]]; then
+  echo "========= Error: Potential invalid __shared__ read, block might not have entered yet"
+  echo "========= RACECHECK SUMMARY: 1 hazard displayed (1 error, 0 warnings)"
+  exit 9
+fi
+"""
+
 
 class Stubs:
     """A build folder of stubs, all of which pass until one is replaced."""
@@ -180,7 +187,15 @@ test("racecheck sees a race in a cluster", nothing, ["--only", "racecheck"], 0, 
 test("racecheck does not see a race in a cluster, which is no failure",
      put("bin/compute-sanitizer",
          SANITIZER.replace("*/planted_bug ]]", "*/planted_bug && $last != cluster_race ]]")),
-     ["--only", "racecheck"], 0, (), [f"{CLUSTER} 0 | 0 | the tool does not see it |"])
+     ["--only", "racecheck"], 0, (),
+     [f"{CLUSTER} 0 | 0 | the tool does not see it; `tests/gpu/chain_replays.cpp` stands in |"])
+test("racecheck finds another error than a race in a cluster",
+     put("bin/compute-sanitizer", OTHER_THAN_A_RACE + SANITIZER), ["--only", "racecheck"], 1, (),
+     [f"{CLUSTER} 1 | 0 | **FAILED: another error than the planted bug's was found** |",
+      "| planted bug | `planted_bug racecheck` | - | 1 | 0 | caught |"])
+test("a GPU without clusters",
+     put("bin/compute-sanitizer", "[[ ${*: -1} == cluster_race ]] && exit 77\n" + SANITIZER),
+     ["--only", "racecheck"], 0, (), [f"{CLUSTER} - | 0 | not run: no clusters here |"])
 test("a race in a cluster that cannot be run",
      put("bin/compute-sanitizer", "[[ ${*: -1} == cluster_race ]] && exit 3\n" + SANITIZER),
      ["--only", "racecheck"], 1, (), [f"{CLUSTER} - | 0 | **FAILED: exit code 3** |"])
