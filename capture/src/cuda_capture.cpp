@@ -29,6 +29,9 @@ class BorrowedBackend final : public Backend {
   [[nodiscard]] bool can_fuse(const GemmPlan& plan) const override {
     return backend_.can_fuse(plan);
   }
+  [[nodiscard]] bool can_fuse_alone(const GemmPlan& plan) const override {
+    return backend_.can_fuse_alone(plan);
+  }
   [[nodiscard]] std::size_t most_fused() const noexcept override { return backend_.most_fused(); }
   Result<std::vector<Task>> fuse_runs(std::span<const PlanRun> runs, const FuseOptions& options,
                                       const Recall& recall) override {

@@ -44,6 +44,12 @@ float scale_of(const PlanRun& run) {
   return static_cast<float>(std::sqrt(3.0 / static_cast<double>(most)));
 }
 
+/// "3 layers".
+std::string layers_text(const PlanRun& run) {
+  const std::size_t count = run.plans.size();
+  return std::to_string(count) + (count == 1 ? " layer" : " layers");
+}
+
 Candidate plan_by_plan(std::vector<std::shared_ptr<Step>> steps) {
   return {kPlanByPlan, {}, true, std::move(steps), kPlanByPlan};
 }
@@ -133,7 +139,11 @@ void RunChooser::add_to(TuningReport& report) const noexcept {
 void RunChooser::list_runs() {
   std::unordered_map<std::string, std::size_t> first_of;
   const auto may_run = [&](const GemmPlan& plan) { return backend_.can_fuse(plan); };
-  for (Run& run : find_runs(program_.items(), may_run, backend_.most_fused())) {
+  // Unmeasured, a plan gives the same bits as by the direct path, which fuses nothing.
+  const auto alone = [&](const GemmPlan& plan) {
+    return settings_.measure && backend_.can_fuse_alone(plan);
+  };
+  for (Run& run : find_runs(program_.items(), may_run, backend_.most_fused(), alone)) {
     Entry entry;
     for (const std::size_t item : run.items) {
       entry.plans.plans.push_back(std::get<GemmPlan>(program_.items()[item]));
@@ -155,7 +165,7 @@ void RunChooser::list_runs() {
 bool RunChooser::recall_layers(Entry& entry) {
   if (!entry.known || entry.known->candidate.recipe != kPlanByPlan) return false;
   LoweredTask& lowered = entry.decided.lowered;
-  lowered.task.name = "run of " + std::to_string(entry.plans.plans.size()) + " layers";
+  lowered.task.name = "run of " + layers_text(entry.plans);
   lowered.task.candidates = {plan_by_plan({})};
   lowered.stored = std::exchange(entry.known, std::nullopt);
   entry.decided.choice = take_stored(lowered);
@@ -307,12 +317,11 @@ Status RunChooser::measure(Entry& entry, const Layers& layers, const TunerSettin
 }
 
 void RunChooser::say(const Entry& entry, const std::string& why) const {
-  file_.warn({StatusCode::Unsupported,
-              "the tuning file " + file_.path() + " knows a way to carry out the " +
-                  std::to_string(entry.plans.plans.size()) +
-                  " layers of a run at once that cannot be had, so that others are measured "
-                  "again: " +
-                  why});
+  file_.warn(
+      {StatusCode::Unsupported,
+       "the tuning file " + file_.path() + " knows a way to carry out the " +
+           layers_text(entry.plans) +
+           " of a run at once that cannot be had, so that others are measured again: " + why});
 }
 
 }  // namespace ai::detail

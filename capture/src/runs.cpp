@@ -75,8 +75,8 @@ Touch touch_of(const CopyStep& copy) {
 
 class Finder {
  public:
-  explicit Finder(std::span<const Program::Item> items,
-                  const std::function<bool(const GemmPlan&)>& may_run = {}) {
+  explicit Finder(std::span<const Program::Item> items, const PlanTest& may_run = {})
+      : items_(items) {
     for (const Program::Item& item : items) {
       Touch touch = std::visit([](const auto& each) { return touch_of(each); }, item);
       if (touch.can_run && may_run && !may_run(std::get<GemmPlan>(item))) {
@@ -88,7 +88,7 @@ class Finder {
     taken_.assign(touches_.size(), false);
   }
 
-  std::vector<Run> find(std::size_t most) {
+  std::vector<Run> find(std::size_t most, const PlanTest& alone) {
     std::vector<Run> runs;
     for (std::size_t first = 0; first < touches_.size(); ++first) {
       if (taken_[first] || !touches_[first].can_run) continue;
@@ -98,7 +98,8 @@ class Finder {
         if (!next) break;
         run.items.push_back(*next);
       }
-      if (run.items.size() < 2) continue;
+      const bool is_lone = run.items.size() == 1;
+      if (is_lone && !(alone && alone(std::get<GemmPlan>(items_[first])))) continue;
       take(run);
       for (std::size_t i = 0; i + 1 < run.items.size(); ++i) run.keeps_y.push_back(keeps_y(run, i));
       run.keeps_y.push_back(true);
@@ -175,15 +176,16 @@ class Finder {
     return false;
   }
 
+  std::span<const Program::Item> items_;
   std::vector<Touch> touches_;
   std::vector<bool> taken_;
 };
 
 }  // namespace
 
-std::vector<Run> find_runs(std::span<const Program::Item> items,
-                           const std::function<bool(const GemmPlan&)>& may_run, std::size_t most) {
-  return Finder(items, may_run).find(most);
+std::vector<Run> find_runs(std::span<const Program::Item> items, const PlanTest& may_run,
+                           std::size_t most, const PlanTest& alone) {
+  return Finder(items, may_run).find(most, alone);
 }
 
 bool may_stand(std::span<const Program::Item> items, std::span<const Run> runs) {

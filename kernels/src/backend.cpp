@@ -8,6 +8,7 @@
 #include "cuda/guards.hpp"
 #include "fuse.hpp"
 #include "kernels/lower.hpp"
+#include "kernels/variants.hpp"
 
 namespace ai::kernels {
 namespace {
@@ -33,6 +34,10 @@ class CudaBackend final : public Backend {
 
   [[nodiscard]] bool can_fuse(const GemmPlan& plan) const override {
     return chain::network_of({&plan, 1}, {true}).ok();
+  }
+  [[nodiscard]] bool can_fuse_alone(const GemmPlan& plan) const override {
+    const ForwardProblem problem = forward_problem(plan);
+    return !fused::reason(problem).empty() && !lt_fused::reason(problem).empty();
   }
   [[nodiscard]] std::size_t most_fused() const noexcept override { return chain::kMostLayers; }
 

@@ -49,9 +49,9 @@ GRADIENT_STEPS = "tests/gpu/test_gpu_gradients"
 
 TESTS = [
     Program("every case on the host, by the direct path and as a replay; every candidate", MATRIX,
-            quick=["-tc=*at every edge*,*C12*,*C17*"], limit=300),
-    Program("cases of shapes, layouts, values and reductions", CASES),
-    Program("whole networks, forward and backward", NETWORK, quick=["-tc=*temporaries*"]),
+            quick=["-tc=*at every edge*,*C12*,*C17*"], limit=400),
+    Program("cases of shapes, layouts, values and reductions", CASES, limit=240),
+    Program("whole networks, forward and backward", NETWORK, quick=["-tc=*temporaries*"], limit=300),
     Program("candidates made again from what the tuning file keeps", "tests/gpu/test_gpu_recipes"),
 ]
 
@@ -102,7 +102,7 @@ SANITIZERS = [
     Sanitizer(
         "memcheck", "Invalid __global__ write", "a write past the end of a buffer",
         [Program("every candidate, tuned replays", MATRIX, ["-tc=*every candidate*,*tuned*"],
-                 ["-tc=*C12*"]),
+                 ["-tc=*C12*"], limit=300),
          Program("networks over temporaries", NETWORK, ["-tc=*same bits as over buffers*"], None),
          Program("lifetime, threads, NaN, replays", LIFECYCLE, ["-tc=B7*,C4*,D6*"], ["-tc=C4*"]),
          Program("direct calls, captured and not", DIRECT,

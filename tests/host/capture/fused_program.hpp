@@ -84,6 +84,7 @@ class FusingBackend final : public Backend {
 
   Result<std::string> libraries() override { return std::string("fakeBLAS 1.2"); }
   [[nodiscard]] bool can_fuse(const GemmPlan& plan) const override { return plan.n() != refused_n; }
+  [[nodiscard]] bool can_fuse_alone(const GemmPlan& /*plan*/) const override { return lone_too; }
   [[nodiscard]] std::size_t most_fused() const noexcept override { return most_plans; }
 
   double layer_us = 4;
@@ -95,6 +96,7 @@ class FusingBackend final : public Backend {
   std::string without_module;        ///< cannot be prepared where it was recalled
   bool needs_alignment = false;      ///< a run whose X is not at a multiple of 16 has no candidate
   std::int64_t refused_n = -1;       ///< plans of this N cannot be fused
+  bool lone_too = false;             ///< plans without another may be fused
   std::size_t most_plans = 100;      ///< that can be
   int lowered = 0;                   ///< plans
   std::vector<std::size_t> asked;    ///< runs in each call

@@ -42,6 +42,22 @@ TEST_CASE("nothing and single plans are no runs") {
   CHECK(net.runs().empty());
 }
 
+TEST_CASE("a plan that no other follows is a run where it may be one alone") {
+  Chain net;
+  net.add(net.layers[0]);
+  net.add(net.layers[2]);
+  const auto second = [&](const GemmPlan& plan) {
+    return plan.forward().Y.data == net.layers[2].Y.data;
+  };
+  constexpr std::size_t kMost = 10;
+  const std::vector<detail::Run> runs = detail::find_runs(net.program.items(), {}, kMost, second);
+  REQUIRE(runs.size() == 1);
+  CHECK(runs[0].items == Items{1});
+  CHECK(runs[0].keeps_y == Keeps{true});
+  const auto never = [](const GemmPlan&) { return false; };
+  CHECK(detail::find_runs(net.program.items(), never, kMost, second).empty());
+}
+
 TEST_CASE("what ties plans of a run to each other beside A") {
   const std::vector<Items> whole = {{0, 1, 2}};
   const Case cases[] = {

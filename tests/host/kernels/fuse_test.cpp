@@ -234,3 +234,19 @@ TEST_CASE("a plan can be fused where the kernel can do it") {
   CHECK_FALSE(backend->can_fuse(chain.run().plans[1]));
   CHECK(backend->most_fused() == 40);
 }
+
+TEST_CASE("a plan alone may be worth it where no step of its own does all of it") {
+  const auto backend = fresh_backend();
+  const auto alone = [&](std::int64_t rows, ai::ActKind act, bool with_z = false) {
+    Chain chain({40, 50}, rows);
+    const Matrix z(rows, 50);
+    chain.calls[0].attrs.act = act;
+    if (with_z) chain.calls[0].Z = z.tensor();
+    return backend->can_fuse_alone(chain.run().plans[0]);
+  };
+  CHECK_FALSE(alone(64, ai::ActKind::None));
+  CHECK_FALSE(alone(64, ai::ActKind::ReLU));
+  CHECK(alone(64, ai::ActKind::Tanh));
+  CHECK(alone(64, ai::ActKind::ReLU, true));
+  CHECK_FALSE(alone(4, ai::ActKind::Tanh));  // few rows have a kernel with all that follows
+}

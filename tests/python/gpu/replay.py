@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -20,6 +21,20 @@ def integers(*shape: int, seed: int = 0) -> torch.Tensor:
 def product(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     """In f64 on the host: exact, and on no stream."""
     return (a.cpu().double() @ b.cpu().double()).float()
+
+
+def lost_device_memory(work: Callable[[], object], tries: int = 5) -> int:
+    """Bytes of free device memory that are gone after `work`, the least of several tries: what it leaks is gone
+    after each, what other programs on this GPU take meanwhile is not."""
+    least = None
+    for _ in range(tries):
+        before = torch.cuda.mem_get_info()[0]
+        work()
+        lost = before - torch.cuda.mem_get_info()[0]
+        least = lost if least is None else min(least, lost)
+        if least <= 0:
+            break
+    return least or 0
 
 
 def sleeping(cycles: int = LONG) -> Any:

@@ -87,6 +87,9 @@ class Backend {
 
   /// Whether `plan` may be among those that are fused.
   [[nodiscard]] virtual bool can_fuse(const GemmPlan& /*plan*/) const { return true; }
+  /// Whether one that follows no other may be worth it too, since a step of its own is not enough
+  /// for it.
+  [[nodiscard]] virtual bool can_fuse_alone(const GemmPlan& /*plan*/) const { return false; }
   /// How many plans may be fused.
   [[nodiscard]] virtual std::size_t most_fused() const noexcept {
     return std::numeric_limits<std::size_t>::max();
