@@ -142,6 +142,7 @@ Status make_run_anew(BoundItem& run, const Workshop& workshop, Backend& backend)
     std::move(mine->begin(), mine->end(), std::back_inserter(tasks));
   }
   run.tasks = std::move(tasks);
+  if (!run.is_run()) run.run.keeps_y.clear();  // a plan like any other from now on
   return {};
 }
 

@@ -187,7 +187,9 @@ Status RunChooser::fuse(const Indices& which, Way way) {
   if (!settings_.measure || way == Way::AsKnown) options.most = 1;
   options.kernel_folder = settings_.kernel_folder;
   options.cooperative = settings_.cooperative;
-  options.on_problem = [&](const Status& status) { file_.warn(status); };
+  options.on_problem = [&](const Status& status) {
+    if (!std::exchange(has_told_, true)) file_.warn(status);
+  };
   const Recall recall = [&](std::size_t run) {
     const std::optional<StoredChoice>& known = entries_[which[run]].known;
     return known ? &known->candidate : nullptr;

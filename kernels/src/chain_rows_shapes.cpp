@@ -118,7 +118,8 @@ std::string reason_against(const Network& network, const RowsShape& shape, const
       return text("a layer has ", layer.k, " terms, more than ", kMostTerms);
     }
     const std::int64_t rows = std::int64_t{blocks_of(network, shape)} * shape.rows * shape.warps;
-    if (rows * std::max(layer.y_m, layer.z_m) > std::numeric_limits<int>::max()) {
+    const int farthest = std::max({layer.y_m, layer.z_m, layer.bias_m});
+    if (rows * farthest > std::numeric_limits<int>::max()) {
       return "rows past the last one are 2^31 elements away";
     }
   }

@@ -210,7 +210,7 @@ LaunchShape launch_shape(const Network& network, const TilesShape& shape) {
   launch.blocks = std::int64_t{groups_of(network.input, shape)} * shape.members;
   launch.threads = kTilesThreads;
   launch.shared_bytes = sizeof(float) * static_cast<std::size_t>(layout_of(network, shape).shared);
-  launch.cooperative = true;
+  launch.cooperative = network.layers.size() > 1;  // blocks wait for each other between layers
   return launch;
 }
 

@@ -81,12 +81,16 @@ std::string too_long_to_compile(const Network& network, const Form& best) {
 }
 
 void search(Fusing& run, const TargetDevice& device, const FuseOptions& options) {
-  // Of one alone, the best may take too long to compile.
-  const std::size_t most = std::max(options.most, FuseOptions().most);
-  const std::vector<Form> all = forms_for(run.network, device.machine, most, options.cooperative);
-  const std::vector<Form> worthy = worthwhile(run.network, all, device.machine, options.most > 1);
-  run.forms = compiled_in_time(run.network, worthy);
-  run.forms.resize(std::min(run.forms.size(), options.most));
+  std::vector<Form> all;
+  std::vector<Form> worthy;
+  // The best of few may all take too long to compile; then others are looked at.
+  for (const std::size_t most : {options.most, std::max(options.most, FuseOptions().most)}) {
+    all = forms_for(run.network, device.machine, most, options.cooperative);
+    worthy = worthwhile(run.network, all, device.machine, options.most > 1);
+    run.forms = compiled_in_time(run.network, worthy);
+    run.forms.resize(std::min(run.forms.size(), options.most));
+    if (!run.forms.empty()) return;
+  }
   if (options.most == 0) {
     run.reason = "no candidate was asked for";
   } else if (all.empty() && !forms_for(run.network, device.machine, 1).empty()) {
@@ -95,7 +99,7 @@ void search(Fusing& run, const TargetDevice& device, const FuseOptions& options)
     run.reason = no_shape_fits(run.network);
   } else if (worthy.empty()) {
     run.reason = not_worth_it(run.network, all.front(), device);
-  } else if (run.forms.empty()) {
+  } else {
     run.reason = too_long_to_compile(run.network, worthy.front());
   }
 }

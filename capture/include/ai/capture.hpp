@@ -18,8 +18,9 @@ struct CaptureOptions {
   /// and one short check may follow rather than that all timing was for nothing.
   double tuning_budget_s = 2.0;
   int capture_retries = 3;  ///< how often a capture broken by another thread is begun again
-  /// Whether forward plans whose A is the Y of the one before may be carried out by one kernel.
-  /// False: every plan has steps of its own, as by the direct path, e.g. to compare bit by bit.
+  /// Whether forward plans whose A is the Y of the one before may be carried out by one kernel, and
+  /// single ones that have none of their own by one compiled for them. False: every plan has steps
+  /// of its own, as by the direct path, e.g. to compare bit by bit.
   bool fuse_layers = true;
   /// Whether such a kernel may be one whose blocks, up to one for each multiprocessor, wait for one
   /// another (a cooperative launch): it begins when all of them have room at once. Beside a kernel

@@ -44,7 +44,8 @@ struct TuningReport {
 /// Sees each candidate before it is tried.
 using TuningProgressHandler = std::function<void(const TuningProgress&)>;
 /// Sees what is wrong with a tuning file (damaged, foreign, of another version, not readable, not
-/// writable) or with an entry of it. Nothing fails for it: the file is ignored.
+/// writable), with an entry of it, or with the folder of compiled kernels beside it. Nothing fails
+/// for it: what is wrong is ignored.
 using TuningWarningHandler = std::function<void(const Status&)>;
 
 /// The tuning file of every capture that names none, and of the direct path: what was set here,

@@ -90,6 +90,7 @@ class RunChooser {
   const Tuning tuning_;
   const TunerSettings& settings_;
   std::vector<Entry> entries_;
+  bool has_told_ = false;  ///< what is wrong with the folder of kernels
   TuningReport report_;
 };
 

@@ -53,16 +53,14 @@ TEST_CASE("an untrusted candidate that gives wrong results is rejected, however 
 
 TEST_CASE("so is one that is wrong in the middle of an output of many megabytes") {
   FakeCuda fake;
-  for (const Flaw flaw : {Flaw::WrongMiddle, Flaw::LosesNaN}) {
-    Tuned tuned(fake, {{"wrong", 1, flaw, false}, {"plain", 4}}, 0);
-    tuned.operands.emplace_back(fake, 4096, 1024, 1);
-    REQUIRE(tuned.program.add(tuned.operands.back().plan()).ok());
-    const auto made = detail::capture_with(FakeCuda::api(), tuned.backend, tuned.program, {},
-                                           settings(fake, false, 0));
-    REQUIRE_MESSAGE(made.ok(), made.status().to_string());
-    CHECK_MESSAGE(has(made->explain(), "dropped: Invalid: its results"), made->explain());
-    CHECK(made->nodes()[0].name == "plain");
-  }
+  Tuned tuned(fake, {{"wrong", 1, Flaw::WrongMiddle, false}, {"plain", 4}}, 0);
+  tuned.operands.emplace_back(fake, 4096, 1024, 1);
+  REQUIRE(tuned.program.add(tuned.operands.back().plan()).ok());
+  const auto made = detail::capture_with(FakeCuda::api(), tuned.backend, tuned.program, {},
+                                         settings(fake, false, 0));
+  REQUIRE_MESSAGE(made.ok(), made.status().to_string());
+  CHECK_MESSAGE(has(made->explain(), "dropped: Invalid: its results"), made->explain());
+  CHECK(made->nodes()[0].name == "plain");
 }
 
 TEST_CASE("C4: a candidate that loses NaN, or an infinity, is rejected") {

@@ -18,7 +18,11 @@ enum class Spills { None, Some };
 using Cubins = std::vector<ai::Result<ai::cuda::Cubin>>;
 
 /// What users of a machine with two cores wait for at most where a network is new.
+#if defined(__SANITIZE_ADDRESS__)
+constexpr double kMostCompileS = 300;  // the compiler's memory is watched, too
+#else
 constexpr double kMostCompileS = 3;
+#endif
 
 inline Cubins compiled(std::span<const ai::cuda::CompileRequest> requests) {
   const auto nvrtc = ai::cuda::nvrtc_api();

@@ -177,6 +177,9 @@ TEST_CASE("what a launch of the tiles kernel takes") {
   CHECK(launch.blocks == 4 * 32);
   CHECK(launch.threads == 256);
   CHECK(launch.cooperative);
+  Network lone = ranking(100);
+  lone.layers.resize(1);
+  CHECK_FALSE(launch_shape(lone, shape).cooperative);  // nobody waits for anybody
   CHECK(launch.cluster == 1);
   // A warp: two chunks of 32 rows, 40 apart, and four of 32 x 32 weights.
   CHECK(launch.shared_bytes == 8 * (2 * 32 * 40 + 4 * 32 * 32) * 4);

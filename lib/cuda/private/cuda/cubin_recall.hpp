@@ -21,10 +21,10 @@ struct RecalledCubin {
 
 /// The cubins of `requests`, in their order: those that `store` has, and all others from NVRTC,
 /// several at a time. They are kept in the store, where it can be written. NVRTC is loaded only
-/// where something is missing; if it cannot be, each of these fails with the loader's status. Once
-/// it is loaded, what another version of it made is compiled anew, too. A damaged file is as good
-/// as none. Of equal requests, the first is compiled for all. The call itself fails with
-/// OutOfMemory only. Thread-safe.
+/// where something is missing; if it cannot be, each of these fails with the loader's status. Where
+/// it is, what another version of it made is compiled anew, too. A damaged file is as good as none.
+/// Of equal requests, the first is compiled for all. The call itself fails with OutOfMemory only.
+/// Thread-safe.
 [[nodiscard]] Result<std::vector<RecalledCubin>> recall_or_compile(
     NvrtcLoader load_nvrtc, const CubinStore& store,
     std::span<const CompileRequest> requests) noexcept;

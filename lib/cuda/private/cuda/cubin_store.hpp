@@ -12,7 +12,7 @@ namespace ai::cuda {
 /// What a request is known by in a store: 32 hexadecimal digits over its source, name, headers,
 /// options and architecture, and over the CUDA version that the library was built with. A program
 /// that finds all its cubins thereby needs no NVRTC, not even to ask for its version. A cubin tells
-/// which one made it, and recall_or_compile() replaces those of others once it has NVRTC loaded.
+/// which one made it, and recall_or_compile() replaces those of others where it compiles something.
 /// May throw std::bad_alloc.
 [[nodiscard]] std::string cubin_key(const CompileRequest& request);
 
