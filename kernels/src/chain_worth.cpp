@@ -30,6 +30,11 @@ double plan_by_plan_us(const Network& network, const Machine& machine) {
     us += std::max(
         {latency, 1e6 * bytes / machine.l2_bytes_per_s, 1e6 * 2 * rows * k * n / flop_per_s});
   }
+  // Of one layer alone Z or the activation is a step of its own: for others there is no run of one.
+  if (network.layers.size() == 1) {
+    const double bytes = 2 * 4 * rows * network.layers.front().n;
+    us += std::max(kNodeUs, 1e6 * bytes / machine.l2_bytes_per_s);
+  }
   return us;
 }
 

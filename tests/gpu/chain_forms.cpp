@@ -159,6 +159,11 @@ TEST_CASE("every form of every chain kernel gives the oracle's values") {
     check_forms(odd({235, 300, 61, 333, 7}, turn, some[turn]), 12, seen);
     check_forms(gpu::plain_chain({64, 64, 64, 32}, ActKind::Tanh, many[turn]), 12, seen);
     check_forms(odd({3, 20, 63, 20, 5}, turn, many[turn]), 12, seen);
+    // One layer: nothing is passed on.
+    check_forms(odd({235, 300}, turn, some[turn]), 12, seen);
+    check_forms(odd({40, 61}, turn, many[turn]), 12, seen);
+    // Of few candidates each kernel has one.
+    check_forms(odd({64, 48, 40, 32, 9}, turn, 5001), 4, seen);
   }
   // Many rows of layers that take turns in shared memory, that take more than one turn of a warp,
   // of one term, of 128 terms, and transposed.

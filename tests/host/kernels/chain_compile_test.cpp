@@ -11,6 +11,7 @@
 
 #include "ai/backend.hpp"
 #include "bench/suite.hpp"
+#include "chain_compile_cost.hpp"
 #include "chain_compiled.hpp"
 #include "chain_device.hpp"
 #include "chain_support.hpp"
@@ -125,6 +126,31 @@ TEST_CASE("every form of every network of the suite compiles without spills, and
   CHECK(kernels_of(on_ampere) == std::variant_size_v<Form>);
   check_chains(on_hopper);
   check_chains(on_ampere);
+}
+
+TEST_CASE("what is let in of chains of wide or many layers compiles in 3 s, too") {
+  constexpr double kMost = 2 * kMostCompileS;
+  const Device& device = devices()[0];
+  for (const auto& [width, layers, rows] :
+       {std::array{600, 10, 80}, std::array{600, 10, 16}, std::array{500, 15, 32},
+        std::array{32, 40, 64}, std::array{64, 20, 64}, std::array{512, 1, 64}}) {
+    const std::vector<int> widths(static_cast<std::size_t>(layers) + 1, width);
+    const Network network = chain_test::network(widths, ai::ActKind::GELU, rows);
+    const std::string name = std::to_string(layers) + " x " + std::to_string(width);
+    CAPTURE(name);
+    std::vector<CompileRequest> requests;
+    for (const Form& form : compiled_in_time(network, forms_for(network, device.machine, 8))) {
+      requests.push_back(request_for(network, form, device, name + " " + name_of(form)));
+    }
+    REQUIRE(!requests.empty());
+    const Cubins cubins = compiled(requests);
+    for (const auto& cubin : cubins) CHECK(cubin.ok());
+    CHECK(least_seconds(requests, seconds_of(cubins), kMost) < kMost);
+  }
+  const Network endless = chain_test::network(std::vector<int>(41, 300), ai::ActKind::GELU, 16);
+  const std::vector<Form> forms = forms_for(endless, device.machine, 8);
+  CHECK(!forms.empty());
+  CHECK(compiled_in_time(endless, forms).empty());
 }
 
 TEST_CASE("every activation, kind of bias, output and layout compiles") {

@@ -16,10 +16,14 @@ TEST_CASE("a layer takes a node's time and its terms', else that of its bytes or
     return plan_by_plan_us(chain_test::network(widths, ai::ActKind::ReLU, rows), on);
   };
   CHECK(us({4, 4, 4}, 1, machine) == doctest::Approx(2 * 2.1));
-  CHECK(us({100, 1}, 2, fed) == doctest::Approx(2.1 + 1.3));
-  CHECK(us({1000, 1}, 2, fed) == doctest::Approx(2.1 + 5.5));
-  CHECK(us({100, 100}, 1, machine) == doctest::Approx(4 * (10000 + 200) * 1e-3));
-  CHECK(us({100, 100}, 1000, fed) == doctest::Approx(2.0 * 1000 * 100 * 100 / 115.2 * 1e-3));
+  CHECK(us({100, 1, 1}, 2, fed) == doctest::Approx(2.1 + 1.3 + 2.1 + 0.013));
+  CHECK(us({1000, 1, 1}, 2, fed) == doctest::Approx(2.1 + 5.5 + 2.1 + 0.013));
+  CHECK(us({100, 100, 100}, 1, machine) == doctest::Approx(2 * 4 * (10000 + 200) * 1e-3));
+  CHECK(us({100, 100, 100}, 1000, fed) ==
+        doctest::Approx(2 * 2.0 * 1000 * 100 * 100 / 115.2 * 1e-3));
+  // Alone, with a step for what follows the product: that of a node, or 8 bytes an element of Y.
+  CHECK(us({100, 1}, 2, fed) == doctest::Approx(2.1 + 1.3 + 2.1));
+  CHECK(us({1, 100}, 1000, machine) == doctest::Approx((4 * (100 + 101000) + 800000) * 1e-3));
 }
 
 TEST_CASE("forms far above that are left out; unmeasured, all that are not clearly below it") {

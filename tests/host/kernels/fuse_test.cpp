@@ -235,6 +235,18 @@ TEST_CASE("a plan can be fused where the kernel can do it") {
   CHECK(backend->most_fused() == 40);
 }
 
+TEST_CASE("of few candidates, each kernel that can serve has one") {
+  const auto backend = fresh_backend();
+  const Chain wide({479, 1024, 512, 256, 1});
+  const Task task = fuse(*backend, {wide.run()}, {.most = 2})[0];
+  REQUIRE(applicable(task).size() == 2);
+  std::set<std::string> kernels;
+  for (const std::string& name : fake_device::names(task)) {
+    kernels.insert(name.substr(0, name.find('/')));
+  }
+  CHECK(kernels == std::set<std::string>{"chain", "grid"});
+}
+
 TEST_CASE("a plan alone may be worth it where no step of its own does all of it") {
   const auto backend = fresh_backend();
   const auto alone = [&](std::int64_t rows, ai::ActKind act, bool with_z = false) {
