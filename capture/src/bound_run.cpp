@@ -128,7 +128,7 @@ Status part_runs(Blueprint& blueprint, std::vector<bool>& marks, Backend& backen
 }
 
 Status make_run_anew(BoundItem& run, const Workshop& workshop, Backend& backend) {
-  if (run.tasks.size() == 1) {
+  if (run.is_fused()) {
     std::vector<ChosenTask> whole = fused_anew(run, workshop, backend);
     if (!whole.empty()) {
       run.tasks = std::move(whole);
@@ -142,7 +142,7 @@ Status make_run_anew(BoundItem& run, const Workshop& workshop, Backend& backend)
     std::move(mine->begin(), mine->end(), std::back_inserter(tasks));
   }
   run.tasks = std::move(tasks);
-  if (!run.is_run()) run.run.keeps_y.clear();  // a plan like any other from now on
+  run.run.keeps_y.clear();  // plan by plan from now on
   return {};
 }
 

@@ -148,8 +148,9 @@ void place(BoundItem& item, const MovedItem& moved) noexcept {
 
 Status make_steps_anew(Blueprint& blueprint, std::size_t index, Backend& backend) {
   BoundItem& item = blueprint.items[index];
-  AI_RETURN_IF_ERROR(item.is_fused() ? make_run_anew(item, blueprint.workshop, backend)
-                                     : lower_anew(item, blueprint.workshop, backend));
+  const bool is_run = item.is_run() || item.is_fused();
+  AI_RETURN_IF_ERROR(is_run ? make_run_anew(item, blueprint.workshop, backend)
+                            : lower_anew(item, blueprint.workshop, backend));
   for (Slot& slot : item.slots) slot.built = slot.now;
   return {};
 }

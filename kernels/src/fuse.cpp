@@ -83,14 +83,16 @@ std::string too_long_to_compile(const Network& network, const Form& best) {
 void search(Fusing& run, const TargetDevice& device, const FuseOptions& options) {
   std::vector<Form> all;
   std::vector<Form> worthy;
-  // The best of few may all take too long to compile; then others are looked at.
-  for (const std::size_t most : {options.most, std::max(options.most, FuseOptions().most)}) {
+  const auto look_at = [&](std::size_t most) {
     all = forms_for(run.network, device.machine, most, options.cooperative);
     worthy = worthwhile(run.network, all, device.machine, options.most > 1);
     run.forms = compiled_in_time(run.network, worthy);
     run.forms.resize(std::min(run.forms.size(), options.most));
-    if (!run.forms.empty()) return;
-  }
+  };
+  look_at(options.most);
+  // The best of few may all take too long to compile; of more, some may not.
+  if (run.forms.empty() && options.most < FuseOptions().most) look_at(FuseOptions().most);
+  if (!run.forms.empty()) return;
   if (options.most == 0) {
     run.reason = "no candidate was asked for";
   } else if (all.empty() && !forms_for(run.network, device.machine, 1).empty()) {

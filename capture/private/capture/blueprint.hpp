@@ -56,7 +56,7 @@ struct BoundItem {
   AddressMap addresses = {};  ///< and its operands
 
   [[nodiscard]] bool is_run() const noexcept { return parts.size() > 1; }
-  /// Whether it was carried out as a whole when it was captured; one plan may be, too.
+  /// Whether it is carried out as a whole; a single plan may be, too.
   [[nodiscard]] bool is_fused() const noexcept { return !run.keeps_y.empty(); }
   [[nodiscard]] bool is_plan() const noexcept {
     return std::holds_alternative<GemmPlan>(parts.front());

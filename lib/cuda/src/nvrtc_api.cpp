@@ -6,6 +6,7 @@
 #include <new>
 #include <string>
 
+#include "cuda/device_info.hpp"
 #include "cuda/load_once.hpp"
 
 namespace ai::cuda {
@@ -31,11 +32,10 @@ Status resolve_all(const LoaderApi& loader, const Library& library, NvrtcApi& nv
   AI_RETURN_IF_ERROR(resolve(loader, library, #symbol, nvrtc.member))
   AI_RESOLVE(version, nvrtcVersion);
   AI_RESOLVE(get_error_string, nvrtcGetErrorString);
-  int major = 0;
-  int minor = 0;
-  AI_RETURN_IF_ERROR(to_status(nvrtc, nvrtc.version(&major, &minor), "nvrtcVersion"));
-  const std::string version = std::to_string(major) + "." + std::to_string(minor);
-  AI_RETURN_IF_ERROR(check_major(kName, library, kMajor, major, version));
+  const Result<int> number = nvrtc_version(nvrtc);
+  AI_RETURN_IF_ERROR(number.status());
+  const std::string version = version_text(*number);
+  AI_RETURN_IF_ERROR(check_major(kName, library, kMajor, *number / 1000, version));
   load_builtins(loader, library, version);
 
   AI_RESOLVE(create_program, nvrtcCreateProgram);
@@ -69,6 +69,13 @@ Result<const NvrtcApi*> nvrtc_api() noexcept try {
   return once.get(system_loader());
 } catch (const std::bad_alloc&) {
   return Status(StatusCode::OutOfMemory, {});
+}
+
+Result<int> nvrtc_version(const NvrtcApi& nvrtc) {
+  int major = 0;
+  int minor = 0;
+  AI_RETURN_IF_ERROR(to_status(nvrtc, nvrtc.version(&major, &minor), "nvrtcVersion"));
+  return major * 1000 + minor * 10;
 }
 
 Status to_status(const NvrtcApi& nvrtc, nvrtcResult code, const char* call) noexcept {

@@ -100,13 +100,6 @@ std::string architecture_option(const CompileRequest& request) {
   return text("-arch=sm_", request.compute_capability, request.arch_specific ? "a" : "");
 }
 
-Result<int> nvrtc_version(const NvrtcApi& nvrtc) {
-  int major = 0;
-  int minor = 0;
-  AI_RETURN_IF_ERROR(to_status(nvrtc, nvrtc.version(&major, &minor), "nvrtcVersion"));
-  return major * 1000 + minor * 10;
-}
-
 Result<Cubin> compile(const NvrtcApi& nvrtc, const CompileRequest& request) noexcept try {
   const auto start = std::chrono::steady_clock::now();
   Cubin cubin;

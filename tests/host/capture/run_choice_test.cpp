@@ -277,32 +277,6 @@ TEST_CASE("of many runs at once each gets fewer candidates, but where all are kn
   CHECK(chain.backend.most == std::vector<std::size_t>{2});
 }
 
-TEST_CASE("a plan alone becomes another kernel where that is quicker, but not unmeasured") {
-  FusedProgram lone;
-  lone.add(4);
-  CHECK(names(lone.capture()) == Names{"plain"});
-  lone.backend.lone_too = true;
-  lone.options.tuning = ai::Tuning::Off;
-  CHECK(names(lone.capture()) == Names{"plain"});
-  lone.options.tuning = ai::Tuning::Measure;
-  ai::Executable executable = lone.capture();
-  CHECK(names(executable) == Names{"chain/1"});
-  CHECK(has(executable.explain(), "chain of 1"));
-  REQUIRE(executable.launch(nullptr).ok());
-  CHECK(FusedProgram::values(lone.layers.back().call.Y) == FusedProgram::expected(lone.calls()));
-  ai::Executable again = lone.capture();
-  CHECK(names(again) == Names{"chain/1"});
-  CHECK(again.tuning().candidates_timed == 0);
-  lone.backend.fused = {{"chain/0", 40}};
-  lone.options.tuning = ai::Tuning::Remeasure;
-  CHECK(names(lone.capture()) == Names{"plain"});
-  lone.options.tuning = ai::Tuning::Measure;
-  ai::Executable slow = lone.capture();
-  CHECK(names(slow) == Names{"plain"});
-  CHECK(slow.tuning().candidates_timed == 0);
-  CHECK_MESSAGE(has(slow.explain(), "run of 1 layer ("), slow.explain());
-}
-
 TEST_CASE("Remeasure asks again") {
   Chain chain;
   chain.backend.fused = {{"chain/0", 40}};

@@ -43,37 +43,6 @@ Values of(const std::vector<GemmForward>& calls) {
 
 }  // namespace
 
-TEST_CASE(
-    "a plan that was fused alone stays so where it is planned anew, or becomes one like any") {
-  FusedProgram lone;
-  lone.add(4);
-  lone.backend.lone_too = true;
-  Executable executable = lone.capture();
-  REQUIRE(names(executable) == Names{"chain/1"});
-  const Tensor a = lone.calls()[0].A;
-  auto* const memory = static_cast<float*>(lone.fake.operand(bytes_of(a) + 64));
-  const auto moved = [&](std::size_t shift) {
-    std::memcpy(memory + shift, a.data, bytes_of(a));
-    return memory + shift;
-  };
-  SUBCASE("stays") {
-    REQUIRE(executable.rebind({{a.data, moved(1)}}).ok());
-    CHECK(names(executable) == Names{"chain/1"});
-    CHECK(lone.backend.asked.size() == 2);
-  }
-  SUBCASE("becomes one like any") {
-    lone.backend.needs_alignment = true;
-    REQUIRE(executable.rebind({{a.data, moved(2)}}).ok());
-    CHECK(names(executable) == Names{"plain"});
-    CHECK(lone.backend.asked.size() == 2);
-    REQUIRE(executable.rebind({{memory + 2, moved(1)}}).ok());
-    CHECK(names(executable) == Names{"plain"});
-    CHECK(lone.backend.asked.size() == 2);
-  }
-  REQUIRE(executable.launch(nullptr).ok());
-  CHECK(FusedProgram::values(lone.layers[0].call.Y) == of(lone.calls()));
-}
-
 TEST_CASE("a run follows its operands") {
   Chain chain;
   Executable executable = chain.capture();

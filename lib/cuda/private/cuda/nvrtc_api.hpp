@@ -30,6 +30,9 @@ struct NvrtcApi {
 /// As nvrtc_api(), through `loader` and without memory.
 [[nodiscard]] Result<NvrtcApi> load_nvrtc_api(const LoaderApi& loader) noexcept;
 
+/// As CUDA numbers versions: 13010 for 13.1. May throw std::bad_alloc.
+[[nodiscard]] Result<int> nvrtc_version(const NvrtcApi& nvrtc);
+
 /// NVRTC_ERROR_OUT_OF_MEMORY -> OutOfMemory; everything else that is no success -> CudaError. The
 /// message names `call` and the code.
 [[nodiscard]] Status to_status(const NvrtcApi& nvrtc, nvrtcResult code, const char* call) noexcept;

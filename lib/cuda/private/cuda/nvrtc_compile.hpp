@@ -36,9 +36,6 @@ struct Cubin {
 /// "-arch=sm_90a": a real architecture, so that the driver has nothing left to compile.
 [[nodiscard]] std::string architecture_option(const CompileRequest& request);
 
-/// The version of this NVRTC, as Cubin has it. May throw std::bad_alloc.
-[[nodiscard]] Result<int> nvrtc_version(const NvrtcApi& nvrtc);
-
 /// Compiles. A failure's message begins with the request's name and ends with the first lines of
 /// the compiler's log, where there is one. Thread-safe.
 [[nodiscard]] Result<Cubin> compile(const NvrtcApi& nvrtc, const CompileRequest& request) noexcept;
