@@ -80,6 +80,8 @@ LARGE = [
             limit=400),
 ]
 
+EVERY_TEST = [*TESTS, *ALONE, *CHAIN_TESTS, *LARGE]
+
 # Kernels of the library and the CUB kernels made for it; library kernels of others are not looked
 # into, so that what is found is ours. The planted kernels are found through the same filter.
 OWN_KERNELS = ["--kernel-name", "kns=2ai7kernels"]

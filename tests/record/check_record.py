@@ -66,7 +66,7 @@ class Stubs:
 
     def __init__(self, folder):
         self.folder = pathlib.Path(folder)
-        for program in [*sets.TESTS, *sets.ALONE, *sets.CHAIN_TESTS, *sets.LARGE]:
+        for program in sets.EVERY_TEST:
             self.put(program.path, DOCTEST.format(name=program.name, left_out=0))
         self.put("tests/gpu/test_gpu_gradients", OWN_COUNT)
         self.put("tests/gpu/planted_bug", "echo ran")
