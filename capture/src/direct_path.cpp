@@ -116,7 +116,7 @@ Status DirectPath::run_known(RecentCall& known, const DirectCall& call, Stream s
   AI_RETURN_IF_ERROR(unknown_state(api_, cuda::is_capturing(api_, driver_, stream, &capturing)));
   if (capturing == cudaStreamCaptureStatusInvalidated) return broken_capture();
   if (capturing == cudaStreamCaptureStatusActive) return run_captured(*known.plan, call, stream);
-  return explained(run_eager(known, call, stream), call.device(), stream);
+  return run_eager(known, call, stream);
 }
 
 /// Makes `recent` the call, if it is not: finds or makes its plan and holds its operands against
@@ -186,6 +186,7 @@ void DirectPath::make_replay(RecentCall& known, const DirectCall& call) const {
 Status DirectPath::run_eager(RecentCall& known, const DirectCall& call, Stream stream) {
   if (known.replay == nullptr) make_replay(known, call);
   if (known.replay != nullptr) return known.replay->launch(stream);
+  AI_RETURN_IF_ERROR(check_owner(api_, stream, call.device()));
   const DirectRoad& road = known.plan->eager();
   if (road.scratch.bytes == 0) return enqueue_all(road, known.addresses, stream);
   Result<StreamScratch::Lease> lease = scratch_.lease(call.device(), stream, road.scratch.bytes);
@@ -201,6 +202,7 @@ Status DirectPath::run_eager(RecentCall& known, const DirectCall& call, Stream s
 
 Status DirectPath::run_captured(DirectPlan& plan, const DirectCall& call, Stream stream) {
   const cuda::CaptureModeGuard relaxed(api_);
+  AI_RETURN_IF_ERROR(check_owner(api_, stream, call.device()));
   const Result<const DirectRoad*> road = plan.captured(api_, make_backend_);
   AI_RETURN_IF_ERROR(road.status());
   AddressMap addresses;
@@ -221,13 +223,6 @@ Status DirectPath::run_captured(DirectPlan& plan, const DirectCall& call, Stream
   if (capturing != cudaStreamCaptureStatusActive) return broken_capture();
   AI_RETURN_IF_ERROR(retain(api_, graph, std::move(retained)));
   return enqueue_all(**road, addresses, stream);
-}
-
-/// CUDA has no word of its own for a stream of another device.
-Status DirectPath::explained(Status status, int device, Stream stream) const {
-  if (status.ok() || status.code() != StatusCode::CudaError) return status;
-  Status owned = check_owner(api_, stream, device);
-  return owned.code() == StatusCode::DeviceMismatch ? owned : status;
 }
 
 gemm::PlanCacheInfo DirectPath::info() const {

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "capture/guarded.hpp"
+#include "cuda/driver_streams.hpp"
 #include "cuda/error.hpp"
 
 namespace ai::detail {
@@ -19,6 +20,7 @@ Status unknown_state(const cuda::Api& api, cudaError_t code) noexcept {
 }
 
 Status check_owner(const cuda::Api& api, Stream stream, int device) {
+  if (cuda::is_default(stream)) return {};
   int owner = device;
   AI_CUDA_RETURN_IF_ERROR(api, stream_get_device, stream, &owner);
   if (owner == device) return {};

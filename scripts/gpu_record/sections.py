@@ -34,8 +34,9 @@ def table_of_tests(runner, programs):
         arguments = program.arguments_of(runner.quick)
         outcome = runner.run(program.name, runner.program(program.path, arguments), program.limit)
         outcomes[program.name] = outcome
-        trouble = outcome.why_not(whole=not runner.quick)
-        if not trouble and not outcome.counts and not outcome.checked:
+        is_left_out = program.gpus > 1 and outcome.code == SKIPPED
+        trouble = "" if is_left_out else outcome.why_not(whole=not runner.quick)
+        if not trouble and not is_left_out and not outcome.counts and not outcome.checked:
             trouble = "it did not say what it checked"
         if trouble:
             print(*outcome.output.splitlines()[-25:], sep="\n", flush=True)
@@ -44,8 +45,10 @@ def table_of_tests(runner, programs):
             cases = "{} passed, {} failed, {} skipped".format(*outcome.counts)
         elif outcome.checked:
             cases = "{} results checked, {} wrong".format(*outcome.checked)
+        good = f"not run: needs {program.gpus} GPUs" if is_left_out else "ok"
+        word = runner.note(program.name, trouble, outcome.seconds, good)
         lines.append(f"| {program.what} | `{program.name}` | {cases} | {outcome.assertions} | "
-                     f"{outcome.seconds:.1f} | {runner.note(program.name, trouble, outcome.seconds)} |")
+                     f"{outcome.seconds:.1f} | {word} |")
     return [*lines, ""], outcomes
 
 

@@ -13,6 +13,7 @@ class Program:
     quick: Optional[Sequence[str]] = ()
     limit: int = 120  # seconds
     options: Sequence[str] = ()  # for the sanitizer alone
+    gpus: int = 1  # with fewer it is not run, and that is no failure
 
     @property
     def name(self):
@@ -59,6 +60,7 @@ TESTS = [
 ALONE = [
     Program("captures of others, failures, threads, lifetime", LIFECYCLE, limit=180),
     Program("the same of the direct path", DIRECT, limit=180),
+    Program("two GPUs in one process", "tests/gpu/test_gpu_two_devices", gpus=2),
     Program("first use in a process", "tests/gpu/test_gpu_first_use", limit=180),
     Program("a device without free memory", "tests/gpu/test_gpu_memory_pressure"),
     Program("rebinding and cloning", REBIND),

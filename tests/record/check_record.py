@@ -141,6 +141,11 @@ test("a failed case", put(MATRIX, PLAIN.replace("5 passed | 0 failed", "4 passed
      ["--only", "tests"], 1, ["test_gpu_matrix"], ["**FAILED: exit code 1**", "* Result: 1 failed"])
 test("a skipped program", put(MATRIX, 'echo "skipped: no GPU"; exit 77'), ["--only", "tests"], 1, (),
      ["**FAILED: skipped**"])
+test("a program for two GPUs where there is one",
+     put("tests/gpu/test_gpu_two_devices", 'echo "skipped: fewer than two GPUs"; exit 77'), ["--only", "alone"], 0,
+     (), ["| `test_gpu_two_devices` | - | - | 0.0 | not run: needs 2 GPUs |"])
+test("a program for two GPUs that fails", put("tests/gpu/test_gpu_two_devices", "exit 1"), ["--only", "alone"], 1,
+     (), ["**FAILED: exit code 1**"])
 test("a case left out of a whole run", put(MATRIX, DOCTEST.format(name="x", left_out=1)),
      ["--only", "tests"], 1, (), ["**FAILED: 5 cases passed, 0 failed, 1 left out**"])
 test("a program that says nothing", put(MATRIX, "echo hello"), ["--only", "tests"], 1, (),

@@ -54,8 +54,9 @@ class Executable {
   /// Enqueues one replay on `stream` (null: the legacy default stream), after all work already
   /// there and after this executable's previous launch. No allocation, lock or synchronisation of
   /// ours. `stream` must stay alive until the launch has finished, and for wait() until that has
-  /// returned. CaptureActive if `stream` is being captured (that capture stays intact). Host
-  /// target: runs the program before it returns; `stream` is ignored.
+  /// returned. CaptureActive if `stream` is being captured (that capture stays intact). A stream of
+  /// another GPU is not asked about: the replay runs on the program's own, in order with that
+  /// stream. Host target: runs the program before it returns; `stream` is ignored.
   [[nodiscard]] Status launch(Stream stream = nullptr) noexcept;
 
   /// Enqueues the same steps one after the other on `stream`, without the graph: what a replay
@@ -63,7 +64,7 @@ class Executable {
   /// steps' functions again. The caller orders it against launches and other calls of enqueue on
   /// other streams: all use one workspace, and in it kernels whose blocks wait for one another keep
   /// count, so that what runs at once may never end. Destroying the executable then waits for it.
-  /// Errors as for launch.
+  /// Errors as for launch; DeviceMismatch if `stream` belongs to another GPU.
   [[nodiscard]] Status enqueue(Stream stream = nullptr) noexcept;
 
   /// Blocks until the last launch (or enqueue) has finished; reports what went wrong on the device.

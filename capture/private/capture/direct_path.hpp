@@ -48,7 +48,6 @@ class DirectPath {
   void make_replay(RecentCall& known, const DirectCall& call) const;
   [[nodiscard]] Status run_eager(RecentCall& known, const DirectCall& call, Stream stream);
   [[nodiscard]] Status run_captured(DirectPlan& plan, const DirectCall& call, Stream stream);
-  [[nodiscard]] Status explained(Status status, int device, Stream stream) const;
 
   const cuda::Api& api_;
   const cuda::DriverStreams driver_;

@@ -53,10 +53,10 @@ class StreamScratch {
     std::unique_lock<std::mutex> lock_;
   };
 
-  /// At least `bytes` for work on `stream` of `device`, which is current; the stream is not being
-  /// captured. Of more than kMostBlocks the one longest unused goes, among those whose last use is
-  /// marked; without such a one the lease is of a block that is given back when it ends. Fails with
-  /// OutOfMemory, DeviceMismatch (a stream of another device). May throw std::bad_alloc.
+  /// At least `bytes` for work on `stream`, which is one of `device`; that is current, and the
+  /// stream is not being captured. Of more than kMostBlocks the one longest unused goes, among
+  /// those whose last use is marked; without such a one the lease is of a block that is given back
+  /// when it ends. Fails with OutOfMemory. May throw std::bad_alloc.
   [[nodiscard]] Result<Lease> lease(int device, Stream stream, std::size_t bytes);
 
   /// Gives every block back behind the work that uses it, now or at the stream's next use.

@@ -136,18 +136,6 @@ TEST_CASE("A2: too little memory for scratch is OutOfMemory, and the next call w
   CHECK(f.settle() == "");
 }
 
-TEST_CASE("a stream of another device is named") {
-  Fixture f;
-  f.path.scratch_only = true;
-  const Layer layer(f.fake, 2, 3, 4);
-  f.fake.device = 1;
-  const Stream foreign = f.fake.make_stream();
-  f.fake.device = 0;
-  const Status status = f.path.run(layer.call, foreign);
-  CHECK(status.code() == StatusCode::DeviceMismatch);
-  CHECK(status.message().find("device 1, expected device 0") != std::string::npos);
-}
-
 TEST_CASE("A7: a direct call is recorded into the caller's capture, without scratch if it can be") {
   Fixture f;
   f.path.scratch_first = true;

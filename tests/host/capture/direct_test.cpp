@@ -117,6 +117,43 @@ TEST_CASE("F4: a pointer that is no device memory is named, also where the probl
   }
 }
 
+TEST_CASE("F4: a stream of another device is named before anything is enqueued on it") {
+  Fixture f;
+  const Layer layer(f.fake, 2, 3, 4);
+  f.fake.device = 1;
+  const Stream foreign = f.fake.make_stream();
+  f.fake.device = 0;
+  for (const bool with_scratch : {false, true}) {
+    CAPTURE(with_scratch);
+    f.path->clear();
+    f.path.scratch_only = with_scratch;
+    for (int round = 0; round < 2; ++round) {
+      const Status status = f.path.run(layer.call, foreign);
+      CHECK(status.code() == StatusCode::DeviceMismatch);
+      CHECK(status.message() == "the stream belongs to device 1, expected device 0");
+      CHECK(layer.y() == -1.0F);
+    }
+    CHECK(f.path->info().scratch_blocks == 0);
+  }
+  CHECK(f.path.run(layer.call, f.stream).ok());
+  CHECK(layer.y() == 8.0F);
+  f.path->clear();
+  CHECK(f.settle() == "");
+}
+
+TEST_CASE("F4 A7: a capturing stream of another device is named, and its capture stays as it was") {
+  Fixture f;
+  const Layer layer(f.fake, 2, 3, 4);
+  f.fake.device = 1;
+  const Stream foreign = f.fake.make_stream();
+  f.fake.device = 0;
+  f.fake.begin_capture(foreign);
+  CHECK(f.path.run(layer.call, foreign).code() == StatusCode::DeviceMismatch);
+  CHECK(f.fake.capturing(foreign));
+  CHECK(f.fake.end_capture(foreign));
+  CHECK(f.settle() == "");
+}
+
 TEST_CASE("CUDA is asked about a pointer once, until the cache is cleared") {
   Fixture f;
   const Layer layer(f.fake, 2, 3, 4);
@@ -143,7 +180,7 @@ TEST_CASE("CUDA is hardly asked again about the pointers of a hundred calls in t
   CHECK(f.settle() == "");
 }
 
-TEST_CASE("a direct call that is planned asks CUDA for the device and the stream's state alone") {
+TEST_CASE("a direct call that is planned asks CUDA for the device, and of the stream two things") {
   Fixture f;
   const Layer layer(f.fake, 2, 3, 4);
   CHECK(f.path.run(layer.call, f.stream).ok());
@@ -151,7 +188,7 @@ TEST_CASE("a direct call that is planned asks CUDA for the device and the stream
   CHECK(f.path.run(layer.call, f.stream).ok());
   std::string calls;
   for (const std::string& call : f.fake.calls()) calls += call + " ";
-  CHECK(calls == "get_device stream_is_capturing ");
+  CHECK(calls == "get_device stream_is_capturing stream_get_device ");
 }
 
 TEST_CASE("the caller's device is made current again, and the tensors' one while it lasts") {

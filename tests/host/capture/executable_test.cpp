@@ -132,6 +132,25 @@ TEST_CASE("B7: the default stream is that of the program's device, and the calle
   CHECK(settled(fake) == "");
 }
 
+TEST_CASE("B7: steps are not enqueued on a stream of another device") {
+  FakeCuda fake;
+  OneLayer one(fake);
+  {
+    Executable executable = one.capture();
+    fake.device = 1;
+    const Stream foreign = fake.make_stream();
+    const Status status = executable.enqueue(foreign);
+    CHECK(status.code() == StatusCode::DeviceMismatch);
+    CHECK(status.message() == "the stream belongs to device 1, expected device 0");
+    CHECK(fake.device == 1);
+    CHECK(executable.wait().ok());
+    CHECK(executable.enqueue().ok());  // the default stream of the program's device
+    CHECK(executable.wait().ok());
+    fake.device = 0;
+  }
+  CHECK(settled(fake) == "");
+}
+
 TEST_CASE("B1: destroying one executable leaves the workspace of another alone") {
   FakeCuda fake;
   OneLayer one(fake);
