@@ -184,9 +184,10 @@ void DirectPath::make_replay(RecentCall& known, const DirectCall& call) const {
 }
 
 Status DirectPath::run_eager(RecentCall& known, const DirectCall& call, Stream stream) {
-  if (known.replay == nullptr) make_replay(known, call);
   if (known.replay != nullptr) return known.replay->launch(stream);
   AI_RETURN_IF_ERROR(check_owner(api_, stream, call.device()));
+  make_replay(known, call);
+  if (known.replay != nullptr) return known.replay->launch(stream);
   const DirectRoad& road = known.plan->eager();
   if (road.scratch.bytes == 0) return enqueue_all(road, known.addresses, stream);
   Result<StreamScratch::Lease> lease = scratch_.lease(call.device(), stream, road.scratch.bytes);
@@ -202,7 +203,7 @@ Status DirectPath::run_eager(RecentCall& known, const DirectCall& call, Stream s
 
 Status DirectPath::run_captured(DirectPlan& plan, const DirectCall& call, Stream stream) {
   const cuda::CaptureModeGuard relaxed(api_);
-  AI_RETURN_IF_ERROR(check_owner(api_, stream, call.device()));
+  AI_RETURN_IF_ERROR(check_owner_of_captured(driver_, stream, call.device()));
   const Result<const DirectRoad*> road = plan.captured(api_, make_backend_);
   AI_RETURN_IF_ERROR(road.status());
   AddressMap addresses;

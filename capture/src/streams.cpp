@@ -3,7 +3,6 @@
 #include <string>
 
 #include "capture/guarded.hpp"
-#include "cuda/driver_streams.hpp"
 #include "cuda/error.hpp"
 
 namespace ai::detail {
@@ -19,13 +18,26 @@ Status unknown_state(const cuda::Api& api, cudaError_t code) noexcept {
       "that capture: launch after it has ended, or on another stream");
 }
 
+namespace {
+
+Status check_equal(int owner, int device) {
+  if (owner == device) return {};
+  return {StatusCode::DeviceMismatch, "the stream belongs to device " + std::to_string(owner) +
+                                          ", expected device " + std::to_string(device)};
+}
+
+}  // namespace
+
 Status check_owner(const cuda::Api& api, Stream stream, int device) {
   if (cuda::is_default(stream)) return {};
   int owner = device;
   AI_CUDA_RETURN_IF_ERROR(api, stream_get_device, stream, &owner);
-  if (owner == device) return {};
-  return {StatusCode::DeviceMismatch, "the stream belongs to device " + std::to_string(owner) +
-                                          ", expected device " + std::to_string(device)};
+  return check_equal(owner, device);
+}
+
+Status check_owner_of_captured(const cuda::DriverStreams& driver, Stream stream, int device) {
+  if (cuda::is_default(stream)) return {};
+  return check_equal(cuda::device_of_captured(driver, stream).value_or(device), device);
 }
 
 }  // namespace ai::detail

@@ -121,8 +121,9 @@ constexpr char kExecutableDoc[] =
 constexpr char kLaunchDoc[] =
     "Enqueues one replay on `stream` and returns at once, without waiting.\n\n"
     "`stream`: None (the legacy default stream), an int handle (0 and 1 legacy, 2\n"
-    "per-thread), ctypes.c_void_p, a PyCapsule, a torch or CuPy stream. The replay comes\n"
-    "after all work already there and after the previous launch of this Executable,\n"
+    "per-thread), ctypes.c_void_p, a PyCapsule, a torch or CuPy stream, of the program's\n"
+    "GPU, which is not checked. The replay comes after all work already there and after the "
+    "previous launch of this Executable,\n"
     "whatever that one's stream. The stream must live until the launch is over (for wait(),\n"
     "until that returns). On the host: the program is done on return, `stream` is ignored.\n\n"
     "Raises CaptureActive where `stream` is being captured (that capture stays intact),\n"
@@ -133,7 +134,8 @@ constexpr char kEnqueueDoc[] =
     "saves, and a way to look at single kernels in a profiler.\n\n"
     "Steps' functions run again (torch.cuda.ExternalStream(0) is no default stream: give\n"
     "one of your own where steps use it). Order it against launches on other streams\n"
-    "yourself: both use one workspace. Raises as launch does, and what steps raise.";
+    "yourself: both use one workspace. Raises as launch does, DeviceMismatch for a stream of\n"
+    "another GPU, and what steps raise.";
 constexpr char kWaitDoc[] =
     "Blocks until the last launch is over. Raises what went wrong on the device. Returns at\n"
     "once if nothing was launched.";

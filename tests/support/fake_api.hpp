@@ -47,8 +47,8 @@ class FakeCuda {
   cudaError_t last_error = cudaSuccess;
   int device = 0;
   int device_count = 2;
-  /// What get_driver_entry_point finds: cuStreamIsCapturing, cuGraphLaunch,
-  /// cuGraphKernelNodeGetParams, cuGraphKernelNodeSetParams, or nothing.
+  /// What get_driver_entry_point finds: cuStreamIsCapturing, cuStreamGetCtx, cuCtxGetDevice,
+  /// cuGraphLaunch, cuGraphKernelNodeGetParams, cuGraphKernelNodeSetParams, or nothing.
   std::set<std::string> driver_symbols = first_driver_symbols;
   static inline std::set<std::string> first_driver_symbols;
   /// What the kernels that are launched from now on are instances of.

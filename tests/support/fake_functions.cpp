@@ -190,6 +190,10 @@ struct FakeRuntime {
   }
   static cudaError_t stream_get_device(cudaStream_t stream, int* out) {
     if (const cudaError_t e = fake().enter("stream_get_device")) return e;
+    if (fake().state(stream).status != cudaStreamCaptureStatusNone) {
+      fake().invalidate(stream);
+      return fake().error(cudaErrorStreamCaptureUnsupported);
+    }
     const bool is_default = reinterpret_cast<std::uintptr_t>(stream) <= 2;
     *out = is_default ? fake().device : fake().state(stream).device;
     return cudaSuccess;

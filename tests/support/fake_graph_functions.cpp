@@ -221,6 +221,22 @@ struct FakeGraphs {
     *out = static_cast<CUstreamCaptureStatus>(fake().state(stream).status);
     return CUDA_SUCCESS;
   }
+  // A context is its device, counted from 1.
+  static CUresult driver_get_context(CUstream stream, CUcontext* out) {
+    if (const cudaError_t e = fake().enter("cuStreamGetCtx", false)) {
+      return static_cast<CUresult>(e);
+    }
+    *out =
+        reinterpret_cast<CUcontext>(static_cast<std::uintptr_t>(fake().state(stream).device + 1));
+    return CUDA_SUCCESS;
+  }
+  static CUresult driver_device_of_context(CUdevice* out, CUcontext context) {
+    if (const cudaError_t e = fake().enter("cuCtxGetDevice", false)) {
+      return static_cast<CUresult>(e);
+    }
+    *out = static_cast<CUdevice>(reinterpret_cast<std::uintptr_t>(context)) - 1;
+    return CUDA_SUCCESS;
+  }
   static CUresult driver_graph_launch(CUgraphExec exec, CUstream stream) {
     if (const cudaError_t e = fake().enter("cuGraphLaunch", false)) {
       return static_cast<CUresult>(e);
@@ -277,6 +293,8 @@ struct FakeGraphs {
     if (!fake().driver_symbols.contains(symbol)) return cudaSuccess;
     const std::string name = symbol;
     if (name == "cuStreamIsCapturing") *out = reinterpret_cast<void*>(&driver_is_capturing);
+    if (name == "cuStreamGetCtx") *out = reinterpret_cast<void*>(&driver_get_context);
+    if (name == "cuCtxGetDevice") *out = reinterpret_cast<void*>(&driver_device_of_context);
     if (name == "cuGraphLaunch") *out = reinterpret_cast<void*>(&driver_graph_launch);
     if (name == "cuGraphKernelNodeGetParams") *out = reinterpret_cast<void*>(&driver_get_params);
     if (name == "cuGraphKernelNodeSetParams") *out = reinterpret_cast<void*>(&driver_set_params);

@@ -54,9 +54,9 @@ class Executable {
   /// Enqueues one replay on `stream` (null: the legacy default stream), after all work already
   /// there and after this executable's previous launch. No allocation, lock or synchronisation of
   /// ours. `stream` must stay alive until the launch has finished, and for wait() until that has
-  /// returned. CaptureActive if `stream` is being captured (that capture stays intact). A stream of
-  /// another GPU is not asked about: the replay runs on the program's own, in order with that
-  /// stream. Host target: runs the program before it returns; `stream` is ignored.
+  /// returned; it belongs to the program's GPU, which is not checked. CaptureActive if `stream` is
+  /// being captured (that capture stays intact). Host target: runs the program before it returns;
+  /// `stream` is ignored.
   [[nodiscard]] Status launch(Stream stream = nullptr) noexcept;
 
   /// Enqueues the same steps one after the other on `stream`, without the graph: what a replay

@@ -74,7 +74,9 @@ class DirectReplay {
   cuda::OwnedGraph graph_;
   std::vector<cudaGraphNode_t> nodes_;
   cuda::OwnedGraphExec exec_;
-  Stream stream_ = nullptr;  // found to be of the device; the default ones always are
+  // Found to be of the device; the default ones always are. Another device's stream of the same
+  // handle, later, is not: the work is on the right device all the same.
+  Stream stream_ = nullptr;
   bool is_launched_ = false;
 };
 

@@ -3,6 +3,7 @@
 #include "ai/status.hpp"
 #include "ai/step.hpp"
 #include "cuda/api.hpp"
+#include "cuda/driver_streams.hpp"
 
 namespace ai::detail {
 
@@ -11,8 +12,12 @@ namespace ai::detail {
 [[nodiscard]] Status unknown_state(const cuda::Api& api, cudaError_t code) noexcept;
 
 /// DeviceMismatch where `stream` belongs to another device than `device`, which is current. CUDA
-/// does not say so itself: it may run kernels on the stream's device then. Leaves a capture of the
-/// stream as it is. May throw std::bad_alloc.
+/// does not always say so itself: a kernel may be taken there, too. The stream is not being
+/// captured. May throw std::bad_alloc.
 [[nodiscard]] Status check_owner(const cuda::Api& api, Stream stream, int device);
+
+/// The same of a stream that is being captured, which stays so. Ok where the driver does not tell.
+[[nodiscard]] Status check_owner_of_captured(const cuda::DriverStreams& driver, Stream stream,
+                                             int device);
 
 }  // namespace ai::detail

@@ -19,12 +19,11 @@ bool is_forked() noexcept {
   return forked.load(std::memory_order_relaxed);
 }
 
-void* driver_function(const Api& api, const char* symbol) noexcept {
-  constexpr unsigned kVersion = 12000;
+void* driver_function(const Api& api, const char* symbol, unsigned version) noexcept {
   if (api.get_driver_entry_point == nullptr) return nullptr;
   void* address = nullptr;
   cudaDriverEntryPointQueryResult found = cudaDriverEntryPointSymbolNotFound;
-  if (api.get_driver_entry_point(symbol, &address, kVersion, cudaEnableLegacyStream, &found) !=
+  if (api.get_driver_entry_point(symbol, &address, version, cudaEnableLegacyStream, &found) !=
       cudaSuccess) {
     (void)api.get_last_error();
     return nullptr;
@@ -38,6 +37,10 @@ DriverStreams driver_streams(const Api& api) noexcept {
   driver.is_capturing =
       reinterpret_cast<decltype(driver.is_capturing)>(driver_function(api, "cuStreamIsCapturing"));
   driver.get_id = reinterpret_cast<decltype(driver.get_id)>(driver_function(api, "cuStreamGetId"));
+  driver.get_context =
+      reinterpret_cast<decltype(driver.get_context)>(driver_function(api, "cuStreamGetCtx"));
+  driver.device_of_context = reinterpret_cast<decltype(driver.device_of_context)>(
+      driver_function(api, "cuCtxGetDevice", 13000));
   return driver;
 }
 
@@ -59,6 +62,17 @@ cudaError_t get_id(const Api& api, const DriverStreams& driver, cudaStream_t str
     return cudaSuccess;
   }
   return api.stream_get_id(stream, id);
+}
+
+std::optional<int> device_of_captured(const DriverStreams& driver, cudaStream_t stream) noexcept {
+  if (driver.get_context == nullptr || driver.device_of_context == nullptr) return std::nullopt;
+  CUcontext context = nullptr;
+  CUdevice device = 0;
+  if (driver.get_context(stream, &context) != CUDA_SUCCESS || context == nullptr ||
+      driver.device_of_context(&device, context) != CUDA_SUCCESS) {
+    return std::nullopt;
+  }
+  return device;
 }
 
 }  // namespace ai::cuda

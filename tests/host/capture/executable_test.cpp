@@ -139,7 +139,10 @@ TEST_CASE("B7: steps are not enqueued on a stream of another device") {
     Executable executable = one.capture();
     fake.device = 1;
     const Stream foreign = fake.make_stream();
+    fake.forget_calls();
     const Status status = executable.enqueue(foreign);
+    CHECK(fake.count("event_record") == 0);
+    CHECK(one.layer.y() == -1.0F);
     CHECK(status.code() == StatusCode::DeviceMismatch);
     CHECK(status.message() == "the stream belongs to device 1, expected device 0");
     CHECK(fake.device == 1);

@@ -3,6 +3,7 @@
 #include <cuda.h>
 
 #include <cstdint>
+#include <optional>
 
 #include "cuda/api.hpp"
 
@@ -13,6 +14,9 @@ namespace ai::cuda {
 struct DriverStreams {
   CUresult (*is_capturing)(CUstream, CUstreamCaptureStatus*) = nullptr;
   CUresult (*get_id)(CUstream, unsigned long long*) = nullptr;
+  // For device_of_captured().
+  CUresult (*get_context)(CUstream, CUcontext*) = nullptr;
+  CUresult (*device_of_context)(CUdevice*, CUcontext) = nullptr;
 };
 
 /// Looks the functions up. Leaves no error behind. From the first time on, is_forked() tells.
@@ -27,6 +31,12 @@ struct DriverStreams {
 [[nodiscard]] cudaError_t get_id(const Api& api, const DriverStreams& driver, cudaStream_t stream,
                                  unsigned long long* id) noexcept;
 
+/// The device of a stream that is being captured, by its context: cudaStreamGetDevice is refused
+/// there, and invalidates the capture (CUDA 13.0; https://github.com/NVIDIA/cccl/pull/9119). Null
+/// where the driver does not tell. The capture goes on.
+[[nodiscard]] std::optional<int> device_of_captured(const DriverStreams& driver,
+                                                    cudaStream_t stream) noexcept;
+
 /// The null, legacy and per-thread streams have no device of their own: they mean the current one.
 [[nodiscard]] inline bool is_default(cudaStream_t stream) noexcept {
   return reinterpret_cast<std::uintptr_t>(stream) <=
@@ -38,8 +48,9 @@ struct DriverStreams {
 /// success there (seen with 580.159). So the driver's functions are not to be called then.
 [[nodiscard]] bool is_forked() noexcept;
 
-/// A driver function that has this form since CUDA 12; null where there is none. Leaves no error
-/// behind.
-[[nodiscard]] void* driver_function(const Api& api, const char* symbol) noexcept;
+/// A driver function in the form that it has in this version of CUDA (12000: 12.0); null where
+/// there is none. Leaves no error behind.
+[[nodiscard]] void* driver_function(const Api& api, const char* symbol,
+                                    unsigned version = 12000) noexcept;
 
 }  // namespace ai::cuda
