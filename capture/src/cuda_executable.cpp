@@ -169,7 +169,7 @@ Status CudaExecutable::enqueue(Stream stream) noexcept try {
   const cuda::DeviceGuard guard(api_, device_);
   AI_RETURN_IF_ERROR(guard.status());
   AI_RETURN_IF_ERROR(check_stream(stream));
-  AI_RETURN_IF_ERROR(check_owner(api_, stream, device_));
+  AI_RETURN_IF_ERROR(check_owner(api_, {}, stream, device_));
   if (!enqueued_) {
     Result<cuda::OwnedEvent> event = cuda::make_event(api_, false);
     AI_RETURN_IF_ERROR(event.status());

@@ -185,7 +185,7 @@ void DirectPath::make_replay(RecentCall& known, const DirectCall& call) const {
 
 Status DirectPath::run_eager(RecentCall& known, const DirectCall& call, Stream stream) {
   if (known.replay != nullptr) return known.replay->launch(stream);
-  AI_RETURN_IF_ERROR(check_owner(api_, stream, call.device()));
+  AI_RETURN_IF_ERROR(check_owner(api_, driver_, stream, call.device()));
   make_replay(known, call);
   if (known.replay != nullptr) return known.replay->launch(stream);
   const DirectRoad& road = known.plan->eager();

@@ -94,7 +94,7 @@ Status DirectReplay::leave_scratch_to_last_launch() noexcept {
 // CUDA would launch a graph on a stream of any device.
 Status DirectReplay::launch(Stream stream) {
   if (stream != stream_) {
-    AI_RETURN_IF_ERROR(check_owner(api_, stream, device_));
+    AI_RETURN_IF_ERROR(check_owner(api_, {}, stream, device_));
     stream_ = stream;
   }
   is_launched_ = true;

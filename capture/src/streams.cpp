@@ -28,8 +28,10 @@ Status check_equal(int owner, int device) {
 
 }  // namespace
 
-Status check_owner(const cuda::Api& api, Stream stream, int device) {
+Status check_owner(const cuda::Api& api, const cuda::DriverStreams& driver, Stream stream,
+                   int device) {
   if (cuda::is_default(stream)) return {};
+  if (const auto owner = cuda::device_of(driver, stream)) return check_equal(*owner, device);
   int owner = device;
   AI_CUDA_RETURN_IF_ERROR(api, stream_get_device, stream, &owner);
   return check_equal(owner, device);
@@ -37,7 +39,7 @@ Status check_owner(const cuda::Api& api, Stream stream, int device) {
 
 Status check_owner_of_captured(const cuda::DriverStreams& driver, Stream stream, int device) {
   if (cuda::is_default(stream)) return {};
-  return check_equal(cuda::device_of_captured(driver, stream).value_or(device), device);
+  return check_equal(cuda::device_of(driver, stream).value_or(device), device);
 }
 
 }  // namespace ai::detail

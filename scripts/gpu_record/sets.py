@@ -72,7 +72,7 @@ ALONE = [
 
 # Minutes, most of them of compiling and measuring for hundreds of networks.
 CHAIN_TESTS = [
-    Program("networks forward in one kernel", CHAINS,
+    Program("networks forward in one kernel", CHAINS, ["--duration"],
             quick=["-tc=*where all Ys are kept,small*,*NaN and Inf*,*second start*"], limit=590),
 ]
 

@@ -13,8 +13,10 @@ namespace ai::detail {
 
 /// DeviceMismatch where `stream` belongs to another device than `device`, which is current. CUDA
 /// does not always say so itself: a kernel may be taken there, too. The stream is not being
-/// captured. May throw std::bad_alloc.
-[[nodiscard]] Status check_owner(const cuda::Api& api, Stream stream, int device);
+/// captured. Without the driver's functions the runtime is asked, at more cost. May throw
+/// std::bad_alloc.
+[[nodiscard]] Status check_owner(const cuda::Api& api, const cuda::DriverStreams& driver,
+                                 Stream stream, int device);
 
 /// The same of a stream that is being captured, which stays so. Ok where the driver does not tell.
 [[nodiscard]] Status check_owner_of_captured(const cuda::DriverStreams& driver, Stream stream,

@@ -64,8 +64,10 @@ cudaError_t get_id(const Api& api, const DriverStreams& driver, cudaStream_t str
   return api.stream_get_id(stream, id);
 }
 
-std::optional<int> device_of_captured(const DriverStreams& driver, cudaStream_t stream) noexcept {
-  if (driver.get_context == nullptr || driver.device_of_context == nullptr) return std::nullopt;
+std::optional<int> device_of(const DriverStreams& driver, cudaStream_t stream) noexcept {
+  if (driver.get_context == nullptr || driver.device_of_context == nullptr || is_forked()) {
+    return std::nullopt;
+  }
   CUcontext context = nullptr;
   CUdevice device = 0;
   if (driver.get_context(stream, &context) != CUDA_SUCCESS || context == nullptr ||

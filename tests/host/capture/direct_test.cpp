@@ -118,7 +118,14 @@ TEST_CASE("F4: a pointer that is no device memory is named, also where the probl
 }
 
 TEST_CASE("F4: a stream of another device is named before anything is enqueued on it") {
+  bool by_driver = false;
+  SUBCASE("the driver tells") {
+    by_driver = true;
+  }
+  SUBCASE("the runtime tells") {}
+  if (by_driver) FakeCuda::first_driver_symbols = {"cuStreamGetCtx", "cuCtxGetDevice"};
   Fixture f;
+  FakeCuda::first_driver_symbols = {};
   const Layer layer(f.fake, 2, 3, 4);
   f.fake.device = 1;
   const Stream foreign = f.fake.make_stream();
@@ -135,6 +142,7 @@ TEST_CASE("F4: a stream of another device is named before anything is enqueued o
     }
     CHECK(f.path->info().scratch_blocks == 0);
   }
+  CHECK((f.fake.count("stream_get_device") == 0) == by_driver);
   CHECK(f.path.run(layer.call, f.stream).ok());
   CHECK(layer.y() == 8.0F);
   f.path->clear();

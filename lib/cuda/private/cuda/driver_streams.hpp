@@ -14,7 +14,7 @@ namespace ai::cuda {
 struct DriverStreams {
   CUresult (*is_capturing)(CUstream, CUstreamCaptureStatus*) = nullptr;
   CUresult (*get_id)(CUstream, unsigned long long*) = nullptr;
-  // For device_of_captured().
+  // For device_of().
   CUresult (*get_context)(CUstream, CUcontext*) = nullptr;
   CUresult (*device_of_context)(CUdevice*, CUcontext) = nullptr;
 };
@@ -31,11 +31,11 @@ struct DriverStreams {
 [[nodiscard]] cudaError_t get_id(const Api& api, const DriverStreams& driver, cudaStream_t stream,
                                  unsigned long long* id) noexcept;
 
-/// The device of a stream that is being captured, by its context: cudaStreamGetDevice is refused
-/// there, and invalidates the capture (CUDA 13.0; https://github.com/NVIDIA/cccl/pull/9119). Null
-/// where the driver does not tell. The capture goes on.
-[[nodiscard]] std::optional<int> device_of_captured(const DriverStreams& driver,
-                                                    cudaStream_t stream) noexcept;
+/// The device of a stream that is none of the default ones, by its context; null where the driver
+/// does not tell. A capture of the stream goes on: cudaStreamGetDevice is refused there, and
+/// invalidates the capture (CUDA 13.0; https://github.com/NVIDIA/cccl/pull/9119).
+[[nodiscard]] std::optional<int> device_of(const DriverStreams& driver,
+                                           cudaStream_t stream) noexcept;
 
 /// The null, legacy and per-thread streams have no device of their own: they mean the current one.
 [[nodiscard]] inline bool is_default(cudaStream_t stream) noexcept {
