@@ -7,10 +7,10 @@
 
 BUILD_DIR is a build with GE_WITH_CUDA=ON, tests, samples and GE_BUILD_BENCH=ON. The record says what
 was run, on what, and what came out; the logs keep the whole output and each section as it came out.
-Sections: tests, alone, chains, large, bench, digits, python, memcheck, racecheck, synccheck, initcheck. A run of
-some sections, or a quick one, writes its record into the logs, so that docs/ only ever holds a whole one;
+Sections: tests, alone, chains, large, bench, digits, python, python_alone, memcheck, racecheck, synccheck, initcheck.
+A run of some sections, or a quick one, writes its record into the logs, so that docs/ only ever holds a whole one;
 `--assemble` makes one record of the sections that several runs of one commit on one kind of GPU kept. Runs of tests,
-chains, memcheck, racecheck and synccheck may go on side by side; the others want the GPU to themselves.
+chains, python, memcheck, racecheck and synccheck may go on side by side; the others want the GPU to themselves.
 `--check` compares the tables with the programs that tests/gpu builds. The last lines are one for each thing that
 ran. Exit code 1 if anything failed, 2 for wrong usage.
 """

@@ -6,7 +6,7 @@ import re
 import shlex
 
 from .runner import SKIPPED
-from .sets import ALONE, CHAIN_TESTS, LARGE, SANITIZERS, TESTS
+from .sets import ALONE, CHAIN_TESTS, LARGE, PYTHON_ALONE, SANITIZERS, TESTS
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 ERROR_EXIT_CODE = 9
@@ -130,14 +130,19 @@ def digits(runner):
             *fenced(outcome.output.splitlines())]
 
 
-def python(runner):
-    """The Python module's tests on the GPU and its samples, with the python3 on PATH."""
-    environment = {**os.environ, "PYTHONPATH": str(runner.python), "PYTHONDONTWRITEBYTECODE": "1"}
-    lines = ["## The Python module", "", "| test file | cases | seconds | |", "|---|---|---|---|"]
+def python_environment(runner):
+    return {**os.environ, "PYTHONPATH": str(runner.python), "PYTHONDONTWRITEBYTECODE": "1"}
+
+
+def python_tests(runner, title, is_wanted):
+    """The tests of the Python module in files that are wanted, with the python3 on PATH."""
+    lines = [title, "", "| test file | cases | seconds | |", "|---|---|---|---|"]
     messages = []
     for path in sorted((ROOT / "tests/python/gpu").glob("test_*.py")):
-        outcome = runner.run(f"python_{path.stem}", ["python3", "-m", "pytest", "-q", "-s", "-p",
-                                                      "no:cacheprovider", str(path)], 150, environment)
+        if not is_wanted(path.stem):
+            continue
+        command = ["python3", "-m", "pytest", "-q", "-s", "-p", "no:cacheprovider", str(path)]
+        outcome = runner.run(f"python_{path.stem}", command, 150, python_environment(runner))
         trouble = outcome.why_not(whole=False)
         if not trouble and not outcome.counts:
             trouble = "it did not say what it checked"
@@ -147,18 +152,31 @@ def python(runner):
         word = runner.note(path.name, trouble, outcome.seconds)
         lines.append(f"| `{path.name}` | {cases} | {outcome.seconds:.1f} | {word} |")
         messages += outcome.messages
-    lines += ["", *(fenced(messages) if messages else [])]
-    for sample, arguments in (("torch_mlp.py", ["--device", "cuda"]), ("latency.py", [])):
-        outcome = runner.run(f"python_{sample}", ["python3", str(ROOT / "samples/python" / sample), *arguments], 240, environment)
-        trouble = outcome.why_not(whole=True)
-        accuracy = re.search(r"^accuracy ([\d.]+)", outcome.output, re.MULTILINE)
-        if not trouble and sample == "torch_mlp.py" and (not accuracy or float(accuracy[1]) < 0.966):
-            trouble = "too inaccurate"
-        if trouble:
-            print(*outcome.output.splitlines()[-25:], sep="\n", flush=True)
-        word = runner.note(sample, trouble, outcome.seconds)
-        lines += [f"`samples/python/{sample}`: {word}", "", *fenced(outcome.output.splitlines())]
-    return lines
+    return [*lines, "", *(fenced(messages) if messages else [])]
+
+
+def python_sample(runner, name, arguments=(), least_accuracy=None):
+    command = ["python3", str(ROOT / "samples/python" / name), *arguments]
+    outcome = runner.run(f"python_{name}", command, 240, python_environment(runner))
+    trouble = outcome.why_not(whole=True)
+    accuracy = re.search(r"^accuracy ([\d.]+)", outcome.output, re.MULTILINE)
+    if not trouble and least_accuracy and (not accuracy or float(accuracy[1]) < least_accuracy):
+        trouble = "too inaccurate"
+    if trouble:
+        print(*outcome.output.splitlines()[-25:], sep="\n", flush=True)
+    word = runner.note(name, trouble, outcome.seconds)
+    return [f"`samples/python/{name}`: {word}", "", *fenced(outcome.output.splitlines())]
+
+
+def python(runner):
+    return [*python_tests(runner, "## The Python module", lambda stem: stem not in PYTHON_ALONE),
+            *python_sample(runner, "torch_mlp.py", ["--device", "cuda"], least_accuracy=0.966)]
+
+
+def python_alone(runner):
+    return [*python_tests(runner, "## Memory and cost of the Python module on a GPU of its own",
+                          lambda stem: stem in PYTHON_ALONE),
+            *python_sample(runner, "latency.py")]
 
 
 def errors_in(output):
@@ -264,5 +282,6 @@ SECTIONS = {
     "bench": bench,
     "digits": digits,
     "python": python,
+    "python_alone": python_alone,
     **{s.tool: (lambda runner, tool=s.tool: sanitizer(runner, tool)) for s in SANITIZERS},
 }

@@ -70,6 +70,9 @@ ALONE = [
     Program("gradient steps over odd shapes, bandwidth", GRADIENT_STEPS, quick=["--quick"]),
 ]
 
+# Files of tests/python/gpu that watch free memory or measure times, likewise.
+PYTHON_ALONE = ("test_cost_gpu", "test_direct_gpu", "test_lifetime_gpu")
+
 # Minutes, most of them of compiling and measuring for hundreds of networks.
 CHAIN_TESTS = [
     Program("networks forward in one kernel", CHAINS, ["--duration"],

@@ -134,7 +134,8 @@ test("all passes", nothing, [], 0, ["everything passed"],
       "| planted bug | `planted_bug racecheck` | - | 1 |", "Run under initcheck: ", "accuracy 0.976"],
      ["Partial", "FAILED"])
 test("a run of some sections says so", nothing, ["--only", "memcheck,digits"], 0, (),
-     ["* Partial; sections: digits, memcheck; not run: tests, alone, chains, large, bench, python, racecheck"])
+     ["* Partial; sections: digits, memcheck; not run: tests, alone, chains, large, bench, python, python_alone, "
+      "racecheck"])
 test("a quick run says so", nothing, ["--quick"], 0, (), ["* Quick, with fewer cases: tests"])
 test("an unknown section is refused", nothing, ["--only", "memchek"], 2, ["no such section: memchek"])
 test("a failed case", put(MATRIX, PLAIN.replace("5 passed | 0 failed", "4 passed | 1 failed") + "exit 1"),
@@ -161,7 +162,13 @@ test("too inaccurate a sample", put("samples/digits/digits", 'echo "accuracy 0.9
 test("a comparison that is too slow", put("bench/bench_suite", SUITE + "exit 1"), ["--only", "bench"], 1, (),
      ["Ratios at most 1.05: **FAILED: exit code 1**"])
 test("the Python module", nothing, ["--only", "python"], 0, (),
-     ["3 passed, 0 failed, 1 skipped", "a direct call took 3 ns", "accuracy 0.976", "a table"])
+     ["| `test_tuning_gpu.py` | 3 passed, 0 failed, 1 skipped |", "a direct call took 3 ns", "accuracy 0.976"],
+     ["test_lifetime_gpu", "latency.py"])
+test("what of the Python module wants a GPU of its own", nothing, ["--only", "python_alone"], 0, (),
+     ["| `test_lifetime_gpu.py` | 3 passed, 0 failed, 1 skipped |", "a direct call took 3 ns", "a table"],
+     ["test_tuning_gpu", "torch_mlp.py"])
+test("every file that wants a GPU of its own is there", nothing, ["--only", "python_alone"], 0,
+     [f"{stem}.py" for stem in sets.PYTHON_ALONE])
 test("a failed Python test", put("bin/python3", PYTHON.replace("3 passed, 0 failed", "2 passed, 1 failed")),
      ["--only", "python"], 1, (), ["**FAILED: 2 cases passed, 1 failed, 1 left out**"])
 test("too inaccurate a Python sample", put("bin/python3", PYTHON.replace("0.976", "0.965")),
@@ -210,7 +217,8 @@ test("a tool that lost track", put("samples/minimal", "echo \"didn't track the l
 with tempfile.TemporaryDirectory() as scratch:
     built = Stubs(scratch)
     logs = [str(pathlib.Path(scratch) / name) for name in ("one", "two", "three")]
-    first, second = "tests,alone,chains,large,bench,digits,python", "memcheck,racecheck,synccheck,initcheck"
+    first = "tests,alone,chains,large,bench,digits,python,python_alone"
+    second = "memcheck,racecheck,synccheck,initcheck"
     codes = [built.run("--only", first, "--logs", logs[0])[0], built.run("--only", second, "--logs", logs[1])[0]]
     code, output, text = built.script("--assemble", *logs[:2])
     good = [*codes, code] == [0, 0, 0] and "Partial" not in text and "`planted_bug synccheck`" in text
