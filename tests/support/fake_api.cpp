@@ -126,6 +126,12 @@ Stream FakeCuda::make_stream(unsigned flags) {
   return reinterpret_cast<Stream>(handle);
 }
 
+Stream FakeCuda::make_stream_on(int on_device) {
+  const Stream stream = make_stream();
+  state(stream).device = on_device;
+  return stream;
+}
+
 void FakeCuda::destroy_stream(Stream stream) {
   auto* const handle = reinterpret_cast<StreamState*>(stream);
   callers_streams_.erase(handle);
@@ -202,6 +208,22 @@ void FakeCuda::call_back(const std::function<void()>& function) {
 void FakeCuda::run(const Node& node) {
   if (node.what) node.what();
   microseconds_ += node.takes_us;
+}
+
+cudaError_t FakeCuda::replay(cudaGraphExec_t exec, cudaStream_t stream) {
+  if (state(stream).status != cudaStreamCaptureStatusNone) {
+    invalidate(stream);
+    return error(cudaErrorStreamCaptureUnsupported);
+  }
+  auto* const handle = reinterpret_cast<Exec*>(exec);
+  if (handle == nullptr) return error(cudaErrorInvalidValue);
+  handle->in_flight = holding_;
+  microseconds_ += 1;
+  if (graph_takes_us) microseconds_ += graph_takes_us(handle->nodes.size(), handle->edges);
+  for (std::size_t i = 0; i < handle->nodes.size(); ++i) {
+    if (!handle->off.contains(handle->nodes[i].get())) run(*handle->bodies[i]);
+  }
+  return cudaSuccess;
 }
 
 std::vector<std::pair<std::size_t, std::size_t>> FakeCuda::edges_of(const Graph& graph) {

@@ -72,6 +72,8 @@ class FakeCuda {
   [[nodiscard]] void* operand(std::size_t bytes, int on_device = 0,
                               cudaMemoryType type = cudaMemoryTypeDevice);
   [[nodiscard]] Stream make_stream(unsigned flags = cudaStreamNonBlocking);
+  /// Whichever device is current.
+  [[nodiscard]] Stream make_stream_on(int on_device);
   void destroy_stream(Stream stream);
   void begin_capture(Stream stream);
   /// Whether the capture was intact.
@@ -90,6 +92,7 @@ class FakeCuda {
  private:
   friend struct FakeRuntime;
   friend struct FakeGraphs;
+  friend struct FakeDriver;
   struct Node {
     cudaGraphNodeType type;
     double takes_us;
@@ -154,6 +157,7 @@ class FakeCuda {
   static std::vector<std::shared_ptr<Node>> copies_of(const Graph& graph);
   [[nodiscard]] bool has_node(const void* node) const;
   void run(const Node& node);
+  cudaError_t replay(cudaGraphExec_t exec, cudaStream_t stream);
   void call_back(const std::function<void()>& function);
 
   static inline FakeCuda* current_ = nullptr;

@@ -274,7 +274,8 @@ struct FakeRuntime {
   }
 };
 
-void fill_graph_functions(cuda::Api& table);  // fake_graph_functions.cpp
+void fill_graph_functions(cuda::Api& table);   // fake_graph_functions.cpp
+void fill_driver_functions(cuda::Api& table);  // fake_driver_functions.cpp
 
 const cuda::Api& FakeCuda::api() {
   static const cuda::Api table = [] {
@@ -322,6 +323,7 @@ const cuda::Api& FakeCuda::api() {
     GE_FAKE(event_elapsed_time);
 #undef GE_FAKE
     fill_graph_functions(t);
+    fill_driver_functions(t);
     return t;
   }();
   return table;

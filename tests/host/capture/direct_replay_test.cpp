@@ -168,9 +168,7 @@ TEST_CASE("A7: captures that the caller has open elsewhere survive the making of
 TEST_CASE("a stream of another device is named, whether the call has a graph or is about to") {
   Fixture f;
   const Layer layer(f.fake, 2, 3, 4);
-  f.fake.device = 1;
-  const Stream foreign = f.fake.make_stream();
-  f.fake.device = 0;
+  const Stream foreign = f.fake.make_stream_on(1);
   repeat(f, layer, kGraphFrom - 1, f.stream);
   for (const std::size_t graphs : {0U, 1U}) {
     const Status status = f.path.run(layer.call, foreign);

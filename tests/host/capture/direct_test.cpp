@@ -127,9 +127,7 @@ TEST_CASE("F4: a stream of another device is named before anything is enqueued o
   Fixture f;
   FakeCuda::first_driver_symbols = {};
   const Layer layer(f.fake, 2, 3, 4);
-  f.fake.device = 1;
-  const Stream foreign = f.fake.make_stream();
-  f.fake.device = 0;
+  const Stream foreign = f.fake.make_stream_on(1);
   for (const bool with_scratch : {false, true}) {
     CAPTURE(with_scratch);
     f.path->clear();
@@ -156,9 +154,7 @@ TEST_CASE("F4 A7: a capturing stream of another device is named, and its capture
     Fixture f;
     FakeCuda::first_driver_symbols = {};
     const Layer layer(f.fake, 2, 3, 4);
-    f.fake.device = 1;
-    const Stream foreign = f.fake.make_stream();
-    f.fake.device = 0;
+    const Stream foreign = f.fake.make_stream_on(1);
     for (const Stream stream : {foreign, f.stream}) {
       f.fake.begin_capture(stream);
       const Status status = f.path.run(layer.call, stream);

@@ -138,7 +138,7 @@ TEST_CASE("B7: steps are not enqueued on a stream of another device") {
   {
     Executable executable = one.capture();
     fake.device = 1;
-    const Stream foreign = fake.make_stream();
+    const Stream foreign = fake.make_stream_on(1);
     fake.forget_calls();
     const Status status = executable.enqueue(foreign);
     CHECK(fake.count("event_record") == 0);
